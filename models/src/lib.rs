@@ -1,0 +1,18 @@
+//! The policy: weights files in, tokens and log-probabilities out, gradient steps back in.
+//!
+//! Everything that touches Burn lives here, and nothing here knows of actors or sandboxes.
+//! The crate's face is object-safe: [`Generate`] decodes a batch, [`Train`] takes gradient steps, and
+//! [`Weights`] passes from one to the other without a copy. Callers never name a backend.
+//!
+//! Reading order: [`device`] → [`weights`] → [`generate`] → [`train`] → [`rl`].
+
+pub mod device;
+pub mod generate;
+pub mod rl;
+pub mod train;
+pub mod weights;
+
+pub use device::{Device, DeviceError};
+pub use generate::{Completion, FinishReason, Generate, GenerateError, GenerationRequest, Sampling};
+pub use train::{OptimizerConfig, StepReport, Train, TrainError, TrainGroup, TrainSequence};
+pub use weights::Weights;
