@@ -6,6 +6,8 @@
 //!
 //! Reading order: [`device`] → [`weights`] → [`generate`] → [`train`] → [`rl`].
 
+pub mod config;
+pub mod decoder;
 pub mod device;
 pub mod generate;
 pub mod rl;
