@@ -6,15 +6,28 @@
 //!
 //! Reading order: [`device`] → [`weights`] → [`generate`] → [`train`] → [`rl`].
 
+pub mod backend;
 pub mod config;
 pub mod decoder;
 pub mod device;
 pub mod generate;
+pub mod generator;
+mod gguf;
+mod huggingface;
+pub mod load;
+pub mod policy;
+mod score;
+pub mod text;
+pub mod learner;
 pub mod rl;
 pub mod train;
 pub mod weights;
 
 pub use device::{Device, DeviceError};
 pub use generate::{Completion, FinishReason, Generate, GenerateError, GenerationRequest, Sampling};
+pub use generator::GeneratorOptions;
+pub use load::LoadError;
+pub use policy::LoadedPolicy;
+pub use text::{Message, PolicyText, TextError};
 pub use train::{OptimizerConfig, StepReport, Train, TrainError, TrainGroup, TrainSequence};
 pub use weights::Weights;

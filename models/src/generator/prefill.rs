@@ -1,0 +1,123 @@
+//! Prompts of newly admitted requests: forwarded packed, each distinct one once.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use burn::tensor::Tensor;
+use burn::tensor::backend::Backend;
+
+use super::cache::{LayerKv, PromptCache, RowCache, values_of};
+use super::row::Row;
+use super::Model;
+use crate::decoder::{Attend, PackedAttention, Rotation, Segment};
+use crate::generate::{GenerateError, GenerationRequest};
+use crate::score::id_tensor;
+
+/// The requests of one prompt.
+struct SharedPrompt {
+    ids: Arc<[u32]>,
+    requests: Vec<GenerationRequest>,
+}
+
+/// Forwards the prompts of `requests` and samples the first token of each; at most `budget` prompt tokens at once.
+pub(super) fn prefill<B: Backend>(
+    model: &Model<B>,
+    requests: Vec<GenerationRequest>,
+    budget: usize,
+) -> Result<Vec<Row>, GenerateError> {
+    let mut rows = Vec::with_capacity(requests.len());
+    let mut batch: Vec<SharedPrompt> = Vec::new();
+    let mut tokens = 0;
+    for prompt in by_prompt(requests) {
+        if !batch.is_empty() && tokens + prompt.ids.len() > budget {
+            rows.extend(prefill_batch(model, std::mem::take(&mut batch))?);
+            tokens = 0;
+        }
+        tokens += prompt.ids.len();
+        batch.push(prompt);
+    }
+    if !batch.is_empty() {
+        rows.extend(prefill_batch(model, batch)?);
+    }
+    Ok(rows)
+}
+
+/// Requests of equal prompts together, in the order of their first.
+fn by_prompt(requests: Vec<GenerationRequest>) -> Vec<SharedPrompt> {
+    let mut prompts: Vec<SharedPrompt> = Vec::new();
+    let mut known: HashMap<Arc<[u32]>, usize> = HashMap::new();
+    for request in requests {
+        let index = *known.entry(Arc::clone(&request.prompt_ids)).or_insert_with(|| {
+            prompts.push(SharedPrompt { ids: Arc::clone(&request.prompt_ids), requests: Vec::new() });
+            prompts.len() - 1
+        });
+        prompts[index].requests.push(request);
+    }
+    prompts
+}
+
+fn prefill_batch<B: Backend>(model: &Model<B>, prompts: Vec<SharedPrompt>) -> Result<Vec<Row>, GenerateError> {
+    let config = &model.decoder.config;
+    let device = &model.device;
+    let ids: Vec<u32> = prompts.iter().flat_map(|prompt| prompt.ids.iter().copied()).collect();
+    let positions: Vec<usize> = prompts.iter().flat_map(|prompt| 0..prompt.ids.len()).collect();
+    let mut segments = Vec::with_capacity(prompts.len());
+    let mut start = 0;
+    for prompt in &prompts {
+        segments.push(Segment { tokens: start..start + prompt.ids.len(), prefix: None });
+        start += prompt.ids.len();
+    }
+    let last: Vec<u32> = segments.iter().map(|segment| segment.tokens.end as u32 - 1).collect();
+    let mut attention = PrefillAttention::new(segments, config.num_hidden_layers, device);
+    let rotation = Rotation::new(config, &positions, device);
+    let hidden = model.decoder.forward_hidden(id_tensor(&ids, device), &rotation, &mut attention);
+    let logits = model.logits(hidden.select(0, id_tensor(&last, device)))?;
+    let mut rows = Vec::new();
+    let caches = attention.into_caches();
+    for ((prompt, cache), logits) in prompts.into_iter().zip(caches).zip(logits.chunks_exact(config.vocab_size)) {
+        let cache = Arc::new(cache);
+        for request in prompt.requests {
+            let mut row = Row::new(request, RowCache::new(Arc::clone(&cache)));
+            row.sample(logits, model.version)?;
+            rows.push(row);
+        }
+    }
+    Ok(rows)
+}
+
+/// Packed attention that keeps the keys and values it saw.
+struct PrefillAttention<B: Backend> {
+    inner: PackedAttention<B>,
+    segments: Vec<Segment>,
+    caches: Vec<PromptCache>,
+}
+
+impl<B: Backend> PrefillAttention<B> {
+    fn new(segments: Vec<Segment>, layers: usize, device: &B::Device) -> Self {
+        let caches = segments
+            .iter()
+            .map(|segment| PromptCache { layers: Vec::with_capacity(layers), tokens: segment.tokens.len() })
+            .collect();
+        Self { inner: PackedAttention::new(segments.clone(), device), segments, caches }
+    }
+
+    fn into_caches(self) -> Vec<PromptCache> {
+        self.caches
+    }
+}
+
+impl<B: Backend> Attend<B> for PrefillAttention<B> {
+    fn attend(&mut self, layer: usize, queries: Tensor<B, 3>, keys: Tensor<B, 3>, values: Tensor<B, 3>) -> Tensor<B, 3> {
+        let [_, kv_heads, head_dim] = keys.dims();
+        let width = kv_heads * head_dim;
+        let (host_keys, host_values) = (values_of(keys.clone()), values_of(values.clone()));
+        for (segment, cache) in self.segments.iter().zip(&mut self.caches) {
+            let range = segment.tokens.start * width..segment.tokens.end * width;
+            cache.layers.push(LayerKv {
+                keys: host_keys[range.clone()].to_vec(),
+                values: host_values[range].to_vec(),
+            });
+        }
+        self.inner.attend(layer, queries, keys, values)
+    }
+}
