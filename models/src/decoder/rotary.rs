@@ -32,6 +32,16 @@ impl<B: Backend> Rotation<B> {
         }
     }
 
+    /// The angles that turn back, as gradients do.
+    pub fn inverse(&self) -> Self {
+        Self { cos: self.cos.clone(), sin: self.sin.clone().neg() }
+    }
+
+    /// Cosine and sine, `[tokens, 1, head_dim / 2]` each.
+    pub(crate) fn tables(&self) -> (&Tensor<B, 3>, &Tensor<B, 3>) {
+        (&self.cos, &self.sin)
+    }
+
     /// Rotates `[tokens, heads, head_dim]`: pair i is (x[i], x[i + d/2]).
     pub fn apply(&self, x: Tensor<B, 3>) -> Tensor<B, 3> {
         let half = x.dims()[2] / 2;
