@@ -1,0 +1,13 @@
+//! Whole-system tests, one module per behaviour.
+
+#![allow(missing_docs, clippy::unwrap_used, clippy::print_stdout, reason = "tests: a failure is a panic, and they are not documentation")]
+
+mod support;
+
+mod architecture;
+mod cli;
+mod humaneval;
+mod policy;
+mod resume;
+mod tasks;
+mod tree;
