@@ -33,11 +33,13 @@ pub struct GeneratorOptions {
     pub max_batch: usize,
     /// Prompt tokens forwarded at once at most (a single longer prompt still goes alone): bounds activation memory.
     pub prefill_tokens: usize,
+    /// Goes on past end-of-turn ids until `max_tokens`: for measurements that need a fixed amount of work.
+    pub ignore_stop_ids: bool,
 }
 
 impl Default for GeneratorOptions {
     fn default() -> Self {
-        Self { max_batch: 16, prefill_tokens: 2048 }
+        Self { max_batch: 16, prefill_tokens: 2048, ignore_stop_ids: false }
     }
 }
 
@@ -95,6 +97,7 @@ impl<B: Backend> Generator<B> {
         device: B::Device,
     ) -> Result<Self, GenerateError> {
         let model = Model::new(weights, device)?;
+        let stop_ids = if options.ignore_stop_ids { Arc::default() } else { stop_ids };
         Ok(Self { model, stop_ids, options, running: Vec::new(), waiting: Vec::new() })
     }
 
