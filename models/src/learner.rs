@@ -10,6 +10,7 @@ mod adamw;
 mod gradient;
 mod head;
 pub mod kernels;
+mod open;
 pub(crate) mod parameters;
 mod pass;
 mod plan;
@@ -28,6 +29,7 @@ use self::parameters::Slot;
 use self::pass::Pass;
 use crate::decoder::Decoder;
 use crate::rl::Objective;
+use crate::text::PolicyText;
 use crate::train::{OptimizerConfig, StepReport, Train, TrainError, TrainGroup};
 use crate::weights::Weights;
 
@@ -38,6 +40,7 @@ pub struct Learner<B: Kernels> {
     optimizer: AdamW<B>,
     config: OptimizerConfig,
     device: B::Device,
+    text: Option<Arc<PolicyText>>,
 }
 
 impl<B: Kernels> fmt::Debug for Learner<B> {
@@ -55,7 +58,13 @@ impl<B: Kernels> Learner<B> {
     pub fn new(decoder: Arc<Decoder<B>>, config: OptimizerConfig, device: B::Device) -> Self {
         let slots = parameters::slots(&decoder.config);
         let optimizer = AdamW::new(&slots, &device);
-        Self { decoder, slots, optimizer, config, device }
+        Self { decoder, slots, optimizer, config, device, text: None }
+    }
+
+    /// Gives it the policy's text side, which checkpoints then include.
+    #[must_use]
+    pub fn with_text(self, text: Arc<PolicyText>) -> Self {
+        Self { text: Some(text), ..self }
     }
 }
 

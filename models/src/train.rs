@@ -31,6 +31,33 @@ pub struct OptimizerConfig {
     pub micro_batch_tokens: usize,
 }
 
+impl OptimizerConfig {
+    /// Checks every number.
+    ///
+    /// # Errors
+    /// [`TrainError::Config`] names the first key whose value cannot be meant.
+    pub fn validate(&self) -> Result<(), TrainError> {
+        let at_least_zero = |value: f64| value >= 0.0 && value.is_finite();
+        let decay = |value: f64| (0.0..1.0).contains(&value);
+        let checks = [
+            ("learning_rate", self.learning_rate, at_least_zero(self.learning_rate), "a number of at least 0"),
+            ("beta1", self.beta1, decay(self.beta1), "a number in [0, 1)"),
+            ("beta2", self.beta2, decay(self.beta2), "a number in [0, 1)"),
+            ("epsilon", self.epsilon, at_least_zero(self.epsilon) && self.epsilon > 0.0, "a number above 0"),
+            ("weight_decay", self.weight_decay, at_least_zero(self.weight_decay), "a number of at least 0"),
+            ("max_grad_norm", self.max_grad_norm, at_least_zero(self.max_grad_norm), "a number of at least 0"),
+        ];
+        if let Some((key, value, _, expected)) = checks.into_iter().find(|&(_, _, valid, _)| !valid) {
+            return Err(TrainError::Config { key, value: value.to_string(), expected });
+        }
+        if self.micro_batch_tokens == 0 {
+            let (key, expected) = ("micro_batch_tokens", "at least 1");
+            return Err(TrainError::Config { key, value: "0".into(), expected });
+        }
+        Ok(())
+    }
+}
+
 /// One scored completion of a group's prompt.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TrainSequence {
@@ -87,6 +114,16 @@ pub enum TrainError {
     NonFinite {
         /// What was not finite: `loss`, `gradient`, `advantage`, `logprob`.
         what: &'static str,
+    },
+    /// A value of an [`OptimizerConfig`] that cannot be meant.
+    #[error("optimizer key `{key}` is {value}: write {expected}")]
+    Config {
+        /// The key, as the recipe spells it.
+        key: &'static str,
+        /// What it holds.
+        value: String,
+        /// What it may hold.
+        expected: &'static str,
     },
     /// No token would be trained.
     #[error("the batch holds no token to train on")]

@@ -25,9 +25,10 @@ impl<B: Kernels> Gradient<B> {
         self.slots[slot] = Some(sum);
     }
 
-    /// Adds a matrix parameter's gradient.
-    pub(super) fn add_matrix(&mut self, slot: usize, gradient: Tensor<B, 2>) {
-        self.add(slot, gradient.flatten::<1>(0, 1));
+    /// Adds `lhsᵀ · rhs` to a matrix parameter's gradient.
+    pub(super) fn add_product(&mut self, slot: usize, lhs: &Tensor<B, 2>, rhs: &Tensor<B, 2>) {
+        let sum = self.slots[slot].take();
+        self.slots[slot] = Some(B::add_product(sum, lhs, rhs));
     }
 
     /// Adds row i of `values` to row `rows[i]` of a matrix parameter's gradient of shape `dims`.

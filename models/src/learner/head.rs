@@ -75,12 +75,12 @@ pub(super) fn loss_and_gradient<B: Kernels>(
             .map(|(target, row)| tally.add(target, row, objective))
             .collect::<Result<Vec<f64>, _>>()?;
         let of_logits = B::logits_backward(logits, &ids, temperature, &statistics, &gradients);
-        let of_head = match decoder.head {
-            Some(_) => normed.transpose().matmul(of_logits.clone()),
+        let slot = head_slot(&decoder.config);
+        match decoder.head {
+            Some(_) => sum.add_product(slot, &normed, &of_logits),
             // Tied: the embedding is the head's transpose.
-            None => of_logits.clone().transpose().matmul(normed),
-        };
-        sum.add_matrix(head_slot(&decoder.config), of_head);
+            None => sum.add_product(slot, &of_logits, &normed),
+        }
         let of_normed = of_logits.matmul(decoder.output_head().transpose());
         let (of_selected, of_scale) = B::rms_norm_backward(&selected, &scale, decoder.norm.epsilon, of_normed);
         sum.add(norm_slot(&decoder.config), of_scale);

@@ -146,6 +146,11 @@ pub trait Kernels: Backend {
         generic::add_rows(into, rows, values)
     }
 
+    /// `lhsᵀ · rhs`, flattened, added to `into` if given: the gradient of a weight from its input and output's gradient.
+    fn add_product(into: Option<Tensor<Self, 1>>, lhs: &Tensor<Self, 2>, rhs: &Tensor<Self, 2>) -> Tensor<Self, 1> {
+        generic::add_product(into, lhs, rhs)
+    }
+
     /// Σ x².
     fn sum_of_squares(x: &Tensor<Self, 1>) -> Result<f64, String> {
         generic::sum_of_squares(x)

@@ -99,9 +99,9 @@ impl<B: Kernels> Pass<B> {
         let slot = |part| layer_slot(index, part);
         let of_activated = gradient.clone().matmul(layer.feed_forward.down.val().transpose());
         let (activated, of_gate_up) = B::swiglu_backward(&trace.gate_up, &of_activated);
-        sum.add_matrix(slot(LayerSlot::Down), activated.transpose().matmul(gradient.clone()));
+        sum.add_product(slot(LayerSlot::Down), &activated, &gradient);
         let normed = norm(&layer.feed_forward_norm, &trace.middle);
-        sum.add_matrix(slot(LayerSlot::GateUp), normed.transpose().matmul(of_gate_up.clone()));
+        sum.add_product(slot(LayerSlot::GateUp), &normed, &of_gate_up);
         let of_normed = of_gate_up.matmul(layer.feed_forward.gate_up.val().transpose());
         let scale = &layer.feed_forward_norm;
         let (of_middle, of_scale) =
@@ -121,11 +121,11 @@ impl<B: Kernels> Pass<B> {
     ) -> Tensor<B, 2> {
         let slot = |part| layer_slot(index, part);
         let of_mixed = gradient.clone().matmul(layer.attention.output.val().transpose());
-        sum.add_matrix(slot(LayerSlot::Output), trace.mixed.transpose().matmul(gradient.clone()));
+        sum.add_product(slot(LayerSlot::Output), &trace.mixed, &gradient);
         let of_turned = B::packed_attention_backward(&trace.qkv, &self.shape, trace.probabilities, &of_mixed);
         let of_qkv = B::rotate(of_turned, &self.shape, &self.rotation.inverse());
         let normed = norm(&layer.attention_norm, &trace.input);
-        sum.add_matrix(slot(LayerSlot::Qkv), normed.transpose().matmul(of_qkv.clone()));
+        sum.add_product(slot(LayerSlot::Qkv), &normed, &of_qkv);
         let of_normed = of_qkv.matmul(layer.attention.qkv.val().transpose());
         let scale = &layer.attention_norm;
         let (of_input, of_scale) = B::rms_norm_backward(&trace.input, &scale.weight.val(), scale.epsilon, of_normed);

@@ -245,6 +245,18 @@ pub(super) fn add_rows<B: Backend>(into: Tensor<B, 2>, rows: &[usize], values: T
     into.select_assign(0, indices, values, IndexingUpdateOp::Add)
 }
 
+pub(super) fn add_product<B: Backend>(
+    into: Option<Tensor<B, 1>>,
+    lhs: &Tensor<B, 2>,
+    rhs: &Tensor<B, 2>,
+) -> Tensor<B, 1> {
+    let product = lhs.clone().transpose().matmul(rhs.clone()).flatten::<1>(0, 1);
+    match into {
+        Some(into) => into + product,
+        None => product,
+    }
+}
+
 pub(super) fn sum_of_squares<B: Backend>(x: &Tensor<B, 1>) -> Result<f64, String> {
     let sum = (x.clone() * x.clone()).sum().into_data().convert::<f32>();
     let values = sum.into_vec::<f32>().map_err(|error| format!("{error:?}"))?;
