@@ -17,6 +17,7 @@ use burn::tensor::backend::Backend;
 use burn::tensor::{Int, Tensor};
 
 use crate::config::DecoderConfig;
+use crate::learner::kernels::Kernels;
 
 /// A decoder's parameters. Linear weights are stored `[in, out]`, so that `x · W` needs no transpose.
 #[derive(Module, Debug)]
@@ -34,7 +35,7 @@ pub struct Decoder<B: Backend> {
     pub config: DecoderConfig,
 }
 
-impl<B: Backend> Decoder<B> {
+impl<B: Kernels> Decoder<B> {
     /// Runs every block and the final norm.
     ///
     /// # Shapes
@@ -49,11 +50,13 @@ impl<B: Backend> Decoder<B> {
     ) -> Tensor<B, 2> {
         let mut hidden = self.embedding.val().select(0, ids);
         for (index, layer) in self.layers.iter().enumerate() {
-            hidden = layer.forward(hidden, index, &self.config, rotation, attention);
+            hidden = layer.forward(hidden, index, rotation, attention);
         }
         self.norm.forward(hidden)
     }
+}
 
+impl<B: Backend> Decoder<B> {
     /// The output head as `[hidden, vocab]`. Tied, it is a transposed view of the embedding: whoever multiplies with it many
     /// times between two updates keeps a contiguous copy.
     pub fn output_head(&self) -> Tensor<B, 2> {

@@ -23,6 +23,7 @@ use self::cache::DecodeAttention;
 use self::row::Row;
 use crate::decoder::{Decoder, Rotation};
 use crate::generate::{Completion, Generate, GenerateError, GenerationRequest};
+use crate::learner::kernels::Kernels;
 use crate::score::id_tensor;
 use crate::weights::Weights;
 
@@ -89,7 +90,7 @@ fn contiguous<B: Backend>(tensor: Tensor<B, 2>) -> Tensor<B, 2> {
     Tensor::from_data(tensor.into_data(), &device)
 }
 
-impl<B: Backend> Generator<B> {
+impl<B: Kernels> Generator<B> {
     pub(crate) fn new(
         weights: &Weights,
         stop_ids: Arc<[u32]>,
@@ -140,7 +141,7 @@ impl<B: Backend> Generator<B> {
         let ids: Vec<u32> = self.running.iter().map(Row::last_token).collect();
         let positions: Vec<usize> = self.running.iter().map(|row| row.cache.len()).collect();
         let rotation = Rotation::new(&decoder.config, &positions, device);
-        let mut attention = DecodeAttention::new(&mut self.running);
+        let mut attention = DecodeAttention::new(&mut self.running, &decoder.config);
         let hidden = decoder.forward_hidden(id_tensor(&ids, device), &rotation, &mut attention);
         let logits = self.model.logits(hidden)?;
         sample_rows(&mut self.running, &logits, decoder.config.vocab_size, *version)
@@ -152,7 +153,7 @@ fn sample_rows(rows: &mut [Row], logits: &[f32], vocab: usize, version: u64) -> 
     rows.par_iter_mut().zip(logits.par_chunks_exact(vocab)).try_for_each(|(row, logits)| row.sample(logits, version))
 }
 
-impl<B: Backend> Generate for Generator<B> {
+impl<B: Kernels> Generate for Generator<B> {
     fn admit(&mut self, requests: Vec<GenerationRequest>) -> Result<(), GenerateError> {
         if self.active() + requests.len() > self.capacity() {
             return Err(GenerateError::BatchFull { capacity: self.capacity() });

@@ -4,8 +4,6 @@ use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
-use burn::tensor::backend::Backend;
-
 use crate::backend::OpenDevice;
 use crate::config::DecoderConfig;
 use crate::decoder::Decoder;
@@ -14,6 +12,7 @@ use crate::generate::{Generate, GenerateError};
 use crate::generator::{Generator, GeneratorOptions};
 use crate::gguf::GgufFile;
 use crate::huggingface::HuggingFaceDir;
+use crate::learner::kernels::Kernels;
 use crate::load::{LoadError, TensorSource};
 use crate::score::score;
 use crate::text::{PolicyText, TextParts};
@@ -51,6 +50,19 @@ impl LoadedPolicy {
         let name = file.name().map_or_else(|| stem(path), str::to_owned);
         let (config, parts) = (file.config().clone(), file.text_parts()?);
         Self::build(path, name, device, open, config, parts, &mut file)
+    }
+
+    /// Loads tokenizer and chat template alone, without the weights.
+    ///
+    /// # Errors
+    /// As [`load`](Self::load).
+    pub fn load_text(path: &Path) -> Result<PolicyText, LoadError> {
+        let parts = if path.is_dir() {
+            HuggingFaceDir::open(path)?.text_parts()?
+        } else {
+            GgufFile::open(path)?.text_parts()?
+        };
+        PolicyText::new(parts).map_err(|reason| LoadError::tokenizer(path, reason))
     }
 
     fn build(
@@ -135,13 +147,13 @@ trait Engine: Send + Sync + fmt::Debug {
     fn score(&self, weights: &Weights, prompt: &[u32], completion: &[u32]) -> Result<Vec<f32>, GenerateError>;
 }
 
-struct BackendEngine<B: Backend> {
+struct BackendEngine<B: Kernels> {
     decoder: Arc<Decoder<B>>,
     device: B::Device,
     stop_ids: Arc<[u32]>,
 }
 
-impl<B: Backend> BackendEngine<B> {
+impl<B: Kernels> BackendEngine<B> {
     fn load(
         config: DecoderConfig,
         source: &mut dyn TensorSource,
@@ -153,7 +165,7 @@ impl<B: Backend> BackendEngine<B> {
     }
 }
 
-impl<B: Backend> Engine for BackendEngine<B> {
+impl<B: Kernels> Engine for BackendEngine<B> {
     fn weights(&self) -> Weights {
         Weights::new(0, self.decoder.clone())
     }
@@ -171,7 +183,7 @@ impl<B: Backend> Engine for BackendEngine<B> {
     }
 }
 
-impl<B: Backend> fmt::Debug for BackendEngine<B> {
+impl<B: Kernels> fmt::Debug for BackendEngine<B> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("BackendEngine").field("device", &self.device).finish_non_exhaustive()
     }

@@ -6,9 +6,10 @@ use burn::tensor::{Int, Tensor, TensorData};
 use crate::decoder::{Decoder, PackedAttention, Rotation, Segment};
 use crate::generate::GenerateError;
 use crate::generator::Distribution;
+use crate::learner::kernels::Kernels;
 
 /// log p(completion[i] | prompt, completion[..i]) under the raw softmax.
-pub(crate) fn score<B: Backend>(
+pub(crate) fn score<B: Kernels>(
     decoder: &Decoder<B>,
     device: &B::Device,
     version: u64,
@@ -36,7 +37,7 @@ pub(crate) fn score<B: Backend>(
     let inputs = tokens - 1;
     let ids: Vec<u32> = prompt.iter().chain(completion).copied().take(inputs).collect();
     let rotation = Rotation::new(&decoder.config, &(0..inputs).collect::<Vec<_>>(), device);
-    let mut attention = PackedAttention::new(vec![Segment { tokens: 0..inputs, prefix: None }], device);
+    let mut attention = PackedAttention::new(vec![Segment { tokens: 0..inputs, prefix: None }], &decoder.config);
     let hidden = decoder.forward_hidden(id_tensor(&ids, device), &rotation, &mut attention);
     let mut logprobs = Vec::with_capacity(completion.len());
     for (chunk, wanted) in completion.chunks(ROWS).enumerate() {

@@ -10,9 +10,11 @@ use burn::tensor::backend::Backend;
 use burn::tensor::{Tensor, TensorData};
 use rayon::prelude::*;
 
-use super::kernel::{self, Heads};
+use super::kernel::{self, Head};
 use super::row::Row;
+use crate::config::DecoderConfig;
 use crate::decoder::Attend;
+use crate::learner::kernels::AttentionShape;
 
 /// Keys and values of a run of tokens in one layer, `[tokens, kv_heads · head_dim]` each.
 #[derive(Debug, Clone, Default)]
@@ -63,37 +65,48 @@ impl RowCache {
 /// Attention of one new token per row over that row's cache, which takes the new keys and values in.
 pub(super) struct DecodeAttention<'a> {
     rows: &'a mut [Row],
+    shape: AttentionShape,
 }
 
 impl<'a> DecodeAttention<'a> {
-    pub(super) fn new(rows: &'a mut [Row]) -> Self {
-        Self { rows }
+    pub(super) fn new(rows: &'a mut [Row], config: &DecoderConfig) -> Self {
+        let shape = AttentionShape {
+            segments: Vec::new(),
+            heads: config.num_attention_heads,
+            kv_heads: config.num_key_value_heads,
+            head_dim: config.head_dim,
+        };
+        Self { rows, shape }
     }
 }
 
 impl<B: Backend> Attend<B> for DecodeAttention<'_> {
-    fn attend(&mut self, layer: usize, queries: Tensor<B, 3>, keys: Tensor<B, 3>, values: Tensor<B, 3>) -> Tensor<B, 3> {
-        let device = queries.device();
-        let [rows, heads, head_dim] = queries.dims();
-        let kv_heads = keys.dims()[1];
-        let shape = Heads { group: heads / kv_heads, kv_heads, head_dim };
-        let (queries, keys, values) = (values_of(queries), values_of(keys), values_of(values));
-        let kv_width = kv_heads * head_dim;
-        for (row, (keys, values)) in
-            self.rows.iter_mut().zip(keys.chunks_exact(kv_width).zip(values.chunks_exact(kv_width)))
-        {
-            row.cache.push(layer, keys, values);
-        }
-        let mut mixed = vec![0.0; queries.len()];
-        let group_width = shape.group * head_dim;
-        let rows_ref: &[Row] = self.rows;
-        mixed.par_chunks_mut(group_width).zip(queries.par_chunks(group_width)).enumerate().for_each(
-            |(index, (mixed, queries))| {
-                let pieces = rows_ref[index / kv_heads].cache.layer(layer);
-                kernel::attend_group(shape, index % kv_heads, queries, pieces, mixed);
-            },
-        );
-        Tensor::from_data(TensorData::new(mixed, [rows, heads, head_dim]), &device)
+    fn heads(&self) -> &AttentionShape {
+        &self.shape
+    }
+
+    fn attend(&mut self, layer: usize, qkv: Tensor<B, 2>) -> Tensor<B, 2> {
+        let device = qkv.device();
+        let AttentionShape { heads, kv_heads, head_dim, .. } = self.shape;
+        let (query_width, kv_width, group_width) = (heads * head_dim, kv_heads * head_dim, heads / kv_heads * head_dim);
+        let qkv = values_of(qkv);
+        let mut mixed = vec![0.0; self.rows.len() * query_width];
+        self.rows
+            .par_iter_mut()
+            .zip(qkv.par_chunks_exact(self.shape.row()))
+            .zip(mixed.par_chunks_exact_mut(query_width))
+            .for_each(|((row, qkv), mixed)| {
+                let (queries, rest) = qkv.split_at(query_width);
+                let (keys, values) = rest.split_at(kv_width);
+                row.cache.push(layer, keys, values);
+                let pieces = row.cache.layer(layer);
+                let groups = mixed.chunks_exact_mut(group_width).zip(queries.chunks_exact(group_width));
+                for (kv_head, (mixed, queries)) in groups.enumerate() {
+                    let head = Head { group: heads / kv_heads, width: kv_width, start: kv_head * head_dim, head_dim };
+                    kernel::attend_group(head, queries, pieces, mixed);
+                }
+            });
+        Tensor::from_data(TensorData::new(mixed, [self.rows.len(), query_width]), &device)
     }
 }
 

@@ -2,30 +2,31 @@
 
 use super::cache::LayerKv;
 
-/// How heads are grouped.
+/// Where a key/value head lies in a cache row, and how many query heads share it.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Heads {
+pub(super) struct Head {
     /// Query heads per key/value head.
     pub(super) group: usize,
-    pub(super) kv_heads: usize,
+    /// Values per cached token.
+    pub(super) width: usize,
+    /// The head's first value among them.
+    pub(super) start: usize,
     pub(super) head_dim: usize,
 }
 
-/// Softmax attention of the query heads that share key/value head `kv_head`.
+/// Softmax attention of the query heads that share one key/value head.
 ///
 /// # Shapes
 /// - `queries`, `mixed`: `[group, head_dim]`
 /// - `pieces`: runs of the cache, in order of position
-pub(super) fn attend_group(shape: Heads, kv_head: usize, queries: &[f32], pieces: [&LayerKv; 2], mixed: &mut [f32]) {
+pub(super) fn attend_group(head: Head, queries: &[f32], pieces: [&LayerKv; 2], mixed: &mut [f32]) {
     // The best instruction set of this machine, chosen at run time; everything below is inlined into it.
-    pulp::Arch::new().dispatch(|| attend_group_inlined(shape, kv_head, queries, pieces, mixed));
+    pulp::Arch::new().dispatch(|| attend_group_inlined(head, queries, pieces, mixed));
 }
 
 #[inline(always)]
-fn attend_group_inlined(shape: Heads, kv_head: usize, queries: &[f32], pieces: [&LayerKv; 2], mixed: &mut [f32]) {
-    let Heads { group, kv_heads, head_dim } = shape;
-    let width = kv_heads * head_dim;
-    let start = kv_head * head_dim;
+fn attend_group_inlined(head: Head, queries: &[f32], pieces: [&LayerKv; 2], mixed: &mut [f32]) {
+    let Head { group, width, start, head_dim } = head;
     let tokens: usize = pieces.iter().map(|piece| piece.keys.len() / width).sum();
     let scale = (head_dim as f32).powf(-0.5);
     let mut weights = vec![0.0_f32; group * tokens];

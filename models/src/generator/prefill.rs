@@ -4,13 +4,14 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use burn::tensor::Tensor;
-use burn::tensor::backend::Backend;
 
 use super::cache::{LayerKv, PromptCache, RowCache, values_of};
 use super::row::Row;
 use super::Model;
+use crate::config::DecoderConfig;
 use crate::decoder::{Attend, PackedAttention, Rotation, Segment};
 use crate::generate::{GenerateError, GenerationRequest};
+use crate::learner::kernels::{AttentionShape, Kernels};
 use crate::score::id_tensor;
 
 /// The requests of one prompt.
@@ -20,7 +21,7 @@ struct SharedPrompt {
 }
 
 /// Forwards the prompts of `requests` and samples the first token of each; at most `budget` prompt tokens at once.
-pub(super) fn prefill<B: Backend>(
+pub(super) fn prefill<B: Kernels>(
     model: &Model<B>,
     requests: Vec<GenerationRequest>,
     budget: usize,
@@ -56,7 +57,7 @@ fn by_prompt(requests: Vec<GenerationRequest>) -> Vec<SharedPrompt> {
     prompts
 }
 
-fn prefill_batch<B: Backend>(model: &Model<B>, prompts: Vec<SharedPrompt>) -> Result<Vec<Row>, GenerateError> {
+fn prefill_batch<B: Kernels>(model: &Model<B>, prompts: Vec<SharedPrompt>) -> Result<Vec<Row>, GenerateError> {
     let config = &model.decoder.config;
     let device = &model.device;
     let ids: Vec<u32> = prompts.iter().flat_map(|prompt| prompt.ids.iter().copied()).collect();
@@ -68,13 +69,12 @@ fn prefill_batch<B: Backend>(model: &Model<B>, prompts: Vec<SharedPrompt>) -> Re
         start += prompt.ids.len();
     }
     let last: Vec<u32> = segments.iter().map(|segment| segment.tokens.end as u32 - 1).collect();
-    let mut attention = PrefillAttention::new(segments, config.num_hidden_layers, device);
+    let mut attention = PrefillAttention::new(segments, config);
     let rotation = Rotation::new(config, &positions, device);
     let hidden = model.decoder.forward_hidden(id_tensor(&ids, device), &rotation, &mut attention);
     let logits = model.logits(hidden.select(0, id_tensor(&last, device)))?;
     let mut rows = Vec::new();
-    let caches = attention.into_caches();
-    for ((prompt, cache), logits) in prompts.into_iter().zip(caches).zip(logits.chunks_exact(config.vocab_size)) {
+    for ((prompt, cache), logits) in prompts.into_iter().zip(attention.caches).zip(logits.chunks_exact(config.vocab_size)) {
         let cache = Arc::new(cache);
         for request in prompt.requests {
             let mut row = Row::new(request, RowCache::new(Arc::clone(&cache)));
@@ -86,38 +86,38 @@ fn prefill_batch<B: Backend>(model: &Model<B>, prompts: Vec<SharedPrompt>) -> Re
 }
 
 /// Packed attention that keeps the keys and values it saw.
-struct PrefillAttention<B: Backend> {
-    inner: PackedAttention<B>,
-    segments: Vec<Segment>,
+struct PrefillAttention {
+    inner: PackedAttention,
     caches: Vec<PromptCache>,
 }
 
-impl<B: Backend> PrefillAttention<B> {
-    fn new(segments: Vec<Segment>, layers: usize, device: &B::Device) -> Self {
-        let caches = segments
-            .iter()
-            .map(|segment| PromptCache { layers: Vec::with_capacity(layers), tokens: segment.tokens.len() })
-            .collect();
-        Self { inner: PackedAttention::new(segments.clone(), device), segments, caches }
-    }
-
-    fn into_caches(self) -> Vec<PromptCache> {
-        self.caches
+impl PrefillAttention {
+    fn new(segments: Vec<Segment>, config: &DecoderConfig) -> Self {
+        let cache = |segment: &Segment| PromptCache {
+            layers: Vec::with_capacity(config.num_hidden_layers),
+            tokens: segment.tokens.len(),
+        };
+        Self { caches: segments.iter().map(cache).collect(), inner: PackedAttention::new(segments, config) }
     }
 }
 
-impl<B: Backend> Attend<B> for PrefillAttention<B> {
-    fn attend(&mut self, layer: usize, queries: Tensor<B, 3>, keys: Tensor<B, 3>, values: Tensor<B, 3>) -> Tensor<B, 3> {
-        let [_, kv_heads, head_dim] = keys.dims();
-        let width = kv_heads * head_dim;
-        let (host_keys, host_values) = (values_of(keys.clone()), values_of(values.clone()));
-        for (segment, cache) in self.segments.iter().zip(&mut self.caches) {
-            let range = segment.tokens.start * width..segment.tokens.end * width;
-            cache.layers.push(LayerKv {
-                keys: host_keys[range.clone()].to_vec(),
-                values: host_values[range].to_vec(),
-            });
+impl<B: Kernels> Attend<B> for PrefillAttention {
+    fn heads(&self) -> &AttentionShape {
+        Attend::<B>::heads(&self.inner)
+    }
+
+    fn attend(&mut self, layer: usize, qkv: Tensor<B, 2>) -> Tensor<B, 2> {
+        let shape = Attend::<B>::heads(&self.inner);
+        let (queries, kv) = (shape.heads * shape.head_dim, shape.kv_heads * shape.head_dim);
+        let rows = values_of(qkv.clone());
+        for (segment, cache) in shape.segments.iter().zip(&mut self.caches) {
+            let mut kept = LayerKv::default();
+            for row in rows.chunks_exact(shape.row()).skip(segment.tokens.start).take(segment.tokens.len()) {
+                kept.keys.extend_from_slice(&row[queries..queries + kv]);
+                kept.values.extend_from_slice(&row[queries + kv..]);
+            }
+            cache.layers.push(kept);
         }
-        self.inner.attend(layer, queries, keys, values)
+        self.inner.attend(layer, qkv)
     }
 }

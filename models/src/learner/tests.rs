@@ -108,6 +108,9 @@ fn by_hand(config: &DecoderConfig, budget: usize, temperature: f32) -> Vec<Vec<f
     sum.into_slots().into_iter().map(|slot| slot.unwrap().into_data().to_vec().unwrap()).collect()
 }
 
+/// The building blocks in plain tensor operations, which Burn differentiates.
+impl super::kernels::Kernels for Autodiff<Flex> {}
+
 /// The same by automatic differentiation of −Σ w·A·logπ, whose gradient an on-policy step has.
 fn by_autodiff(config: &DecoderConfig, temperature: f32) -> Vec<Vec<f32>> {
     type B = Autodiff<Flex>;
@@ -119,7 +122,7 @@ fn by_autodiff(config: &DecoderConfig, temperature: f32) -> Vec<Vec<f32>> {
     for batch in plan(config, usize::MAX) {
         let ids = index_tensor::<B>(batch.ids.iter().map(|&id| id as usize), &device);
         let rotation = Rotation::new(config, &batch.positions, &device);
-        let mut attention = PackedAttention::new(batch.segments.clone(), &device);
+        let mut attention = PackedAttention::new(batch.segments.clone(), config);
         let hidden = decoder.forward_hidden(ids, &rotation, &mut attention);
         let logprobs = log_softmax(decoder.logits(hidden) / temperature, 1);
         for target in &batch.targets {
