@@ -67,7 +67,11 @@ pub(super) fn loss_and_gradient<B: Kernels>(
         let ids: Vec<u32> = chunk.iter().map(|target| target.id).collect();
         let selected = hidden.clone().select(0, index_tensor::<B>(rows.iter().copied(), &device));
         let normed = B::rms_norm(&selected, &scale, decoder.norm.epsilon);
-        let logits = decoder.logits(normed.clone());
+        let logits = match &decoder.head {
+            Some(head) => B::product(&normed, &head.val()),
+            // Tied: the embedding is the head's transpose.
+            None => B::product_transposed(&normed, &decoder.embedding.val()),
+        };
         let statistics = B::row_statistics(&logits, &ids, temperature).map_err(TrainError::Backend)?;
         let gradients = chunk
             .iter()
@@ -76,12 +80,16 @@ pub(super) fn loss_and_gradient<B: Kernels>(
             .collect::<Result<Vec<f64>, _>>()?;
         let of_logits = B::logits_backward(logits, &ids, temperature, &statistics, &gradients);
         let slot = head_slot(&decoder.config);
-        match decoder.head {
-            Some(_) => sum.add_product(slot, &normed, &of_logits),
-            // Tied: the embedding is the head's transpose.
-            None => sum.add_product(slot, &of_logits, &normed),
-        }
-        let of_normed = of_logits.matmul(decoder.output_head().transpose());
+        let of_normed = match &decoder.head {
+            Some(head) => {
+                sum.add_product(slot, &normed, &of_logits);
+                B::product_transposed(&of_logits, &head.val())
+            }
+            None => {
+                sum.add_product(slot, &of_logits, &normed);
+                B::product(&of_logits, &decoder.embedding.val())
+            }
+        };
         let (of_selected, of_scale) = B::rms_norm_backward(&selected, &scale, decoder.norm.epsilon, of_normed);
         sum.add(norm_slot(&decoder.config), of_scale);
         of_hidden = B::add_rows(of_hidden, &rows, of_selected);

@@ -77,7 +77,7 @@ pub struct Updated<B: Backend> {
     pub second_moment: Tensor<B, 1>,
 }
 
-/// Forward and backward of everything in a decoder that is not a matrix product.
+/// Forward and backward of everything in a decoder.
 pub trait Kernels: Backend {
     /// RMSNorm: `[rows, width]` by the scale `[width]`.
     fn rms_norm(x: &Tensor<Self, 2>, scale: &Tensor<Self, 1>, epsilon: f64) -> Tensor<Self, 2> {
@@ -144,6 +144,16 @@ pub trait Kernels: Backend {
     /// Adds row i of `values` to row `rows[i]` of `into`; rows may repeat.
     fn add_rows(into: Tensor<Self, 2>, rows: &[usize], values: Tensor<Self, 2>) -> Tensor<Self, 2> {
         generic::add_rows(into, rows, values)
+    }
+
+    /// `lhs · rhs`.
+    fn product(lhs: &Tensor<Self, 2>, rhs: &Tensor<Self, 2>) -> Tensor<Self, 2> {
+        lhs.clone().matmul(rhs.clone())
+    }
+
+    /// `lhs · rhsᵀ`.
+    fn product_transposed(lhs: &Tensor<Self, 2>, rhs: &Tensor<Self, 2>) -> Tensor<Self, 2> {
+        lhs.clone().matmul(rhs.clone().transpose())
     }
 
     /// `lhsᵀ · rhs`, flattened, added to `into` if given: the gradient of a weight from its input and output's gradient.

@@ -60,12 +60,12 @@ impl<B: Kernels> Pass<B> {
     }
 
     fn forward_layer(&mut self, layer: &Layer<B>, input: Tensor<B, 2>) -> Tensor<B, 2> {
-        let qkv = norm(&layer.attention_norm, &input).matmul(layer.attention.qkv.val());
+        let qkv = B::product(&norm(&layer.attention_norm, &input), &layer.attention.qkv.val());
         let qkv = B::rotate(qkv, &self.shape, &self.rotation);
         let (mixed, probabilities) = B::packed_attention(&qkv, &self.shape);
-        let middle = mixed.clone().matmul(layer.attention.output.val()) + input.clone();
-        let gate_up = norm(&layer.feed_forward_norm, &middle).matmul(layer.feed_forward.gate_up.val());
-        let output = B::swiglu(&gate_up).matmul(layer.feed_forward.down.val()) + middle.clone();
+        let middle = B::product(&mixed, &layer.attention.output.val()) + input.clone();
+        let gate_up = B::product(&norm(&layer.feed_forward_norm, &middle), &layer.feed_forward.gate_up.val());
+        let output = B::product(&B::swiglu(&gate_up), &layer.feed_forward.down.val()) + middle.clone();
         self.layers.push(LayerTrace { input, qkv, probabilities, mixed, middle, gate_up });
         output
     }
@@ -97,12 +97,12 @@ impl<B: Kernels> Pass<B> {
         sum: &mut Gradient<B>,
     ) -> Tensor<B, 2> {
         let slot = |part| layer_slot(index, part);
-        let of_activated = gradient.clone().matmul(layer.feed_forward.down.val().transpose());
+        let of_activated = B::product_transposed(&gradient, &layer.feed_forward.down.val());
         let (activated, of_gate_up) = B::swiglu_backward(&trace.gate_up, &of_activated);
         sum.add_product(slot(LayerSlot::Down), &activated, &gradient);
         let normed = norm(&layer.feed_forward_norm, &trace.middle);
         sum.add_product(slot(LayerSlot::GateUp), &normed, &of_gate_up);
-        let of_normed = of_gate_up.matmul(layer.feed_forward.gate_up.val().transpose());
+        let of_normed = B::product_transposed(&of_gate_up, &layer.feed_forward.gate_up.val());
         let scale = &layer.feed_forward_norm;
         let (of_middle, of_scale) =
             B::rms_norm_backward(&trace.middle, &scale.weight.val(), scale.epsilon, of_normed);
@@ -120,13 +120,13 @@ impl<B: Kernels> Pass<B> {
         sum: &mut Gradient<B>,
     ) -> Tensor<B, 2> {
         let slot = |part| layer_slot(index, part);
-        let of_mixed = gradient.clone().matmul(layer.attention.output.val().transpose());
+        let of_mixed = B::product_transposed(&gradient, &layer.attention.output.val());
         sum.add_product(slot(LayerSlot::Output), &trace.mixed, &gradient);
         let of_turned = B::packed_attention_backward(&trace.qkv, &self.shape, trace.probabilities, &of_mixed);
         let of_qkv = B::rotate(of_turned, &self.shape, &self.rotation.inverse());
         let normed = norm(&layer.attention_norm, &trace.input);
         sum.add_product(slot(LayerSlot::Qkv), &normed, &of_qkv);
-        let of_normed = of_qkv.matmul(layer.attention.qkv.val().transpose());
+        let of_normed = B::product_transposed(&of_qkv, &layer.attention.qkv.val());
         let scale = &layer.attention_norm;
         let (of_input, of_scale) = B::rms_norm_backward(&trace.input, &scale.weight.val(), scale.epsilon, of_normed);
         sum.add(slot(LayerSlot::AttentionNorm), of_scale);

@@ -124,6 +124,22 @@ impl Kernels for Flex {
         into.into_tensor()
     }
 
+    fn product(lhs: &Tensor<Self, 2>, rhs: &Tensor<Self, 2>) -> Tensor<Self, 2> {
+        let ([rows, inner], [_, columns]) = (lhs.dims(), rhs.dims());
+        let (lhs, rhs) = (Values::of(lhs), Values::of(rhs));
+        let lhs = Matrix::new(lhs.as_slice(), 0, [rows, inner], inner);
+        let rhs = Matrix::new(rhs.as_slice(), 0, [inner, columns], columns);
+        tensor(matrix::product(lhs, rhs), [rows, columns])
+    }
+
+    fn product_transposed(lhs: &Tensor<Self, 2>, rhs: &Tensor<Self, 2>) -> Tensor<Self, 2> {
+        let ([rows, inner], [columns, _]) = (lhs.dims(), rhs.dims());
+        let (lhs, rhs) = (Values::of(lhs), Values::of(rhs));
+        let lhs = Matrix::new(lhs.as_slice(), 0, [rows, inner], inner);
+        let rhs = Matrix::new(rhs.as_slice(), 0, [columns, inner], inner).transposed();
+        tensor(matrix::product(lhs, rhs), [rows, columns])
+    }
+
     fn add_product(into: Option<Tensor<Self, 1>>, lhs: &Tensor<Self, 2>, rhs: &Tensor<Self, 2>) -> Tensor<Self, 1> {
         let ([rows, height], [_, width]) = (lhs.dims(), rhs.dims());
         let accumulate = into.is_some();

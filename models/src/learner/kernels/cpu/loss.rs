@@ -4,7 +4,7 @@ use burn::tensor::Tensor;
 use burn_flex::Flex;
 use rayon::prelude::*;
 
-use super::vector::{exp, max, vectorised};
+use super::vector::{LANES, exp, max, vectorised};
 use super::{Values, ValuesMut};
 use crate::learner::kernels::RowStatistics;
 
@@ -18,31 +18,31 @@ fn log_sum_exp(logits: &[f32], temperature: f32) -> (f64, f64) {
     let peak = max(logits) * inverse;
     let (mut sum, mut weighted) = (0.0_f64, 0.0_f64);
     for run in logits.chunks(RUN) {
-        const LANES: usize = 32;
         let (mut sums, mut means) = ([0.0_f32; LANES], [0.0_f32; LANES]);
-        let mut add = |lane: usize, logit: f32| {
-            let shifted = logit.mul_add(inverse, -peak);
-            let term = exp(shifted);
-            sums[lane] += term;
-            means[lane] = term.mul_add(shifted, means[lane]);
-        };
-        let chunks = run.chunks_exact(LANES);
-        for (lane, &logit) in chunks.remainder().iter().enumerate() {
-            add(lane, logit);
+        let mut chunks = run.chunks_exact(LANES);
+        for chunk in &mut chunks {
+            add_terms(chunk, inverse, peak, &mut sums, &mut means);
         }
-        for chunk in chunks {
-            for lane in 0..LANES {
-                add(lane, chunk[lane]);
-            }
-        }
+        add_terms(chunks.remainder(), inverse, peak, &mut sums, &mut means);
         sum += f64::from(sums.iter().sum::<f32>());
         weighted += f64::from(means.iter().sum::<f32>());
     }
     (sum.ln() + f64::from(peak), weighted / sum + f64::from(peak))
 }
 
+/// Adds exp(d) and exp(d)·d, d = z·inverse − peak, lane by lane.
+#[inline(always)]
+fn add_terms(logits: &[f32], inverse: f32, peak: f32, sums: &mut [f32; LANES], means: &mut [f32; LANES]) {
+    for ((logit, sum), mean) in logits.iter().zip(sums).zip(means) {
+        let shifted = logit.mul_add(inverse, -peak);
+        let term = exp(shifted);
+        *sum += term;
+        *mean = term.mul_add(shifted, *mean);
+    }
+}
+
 fn statistics(logits: &[f32], target: usize, temperature: f32) -> RowStatistics {
-    vectorised(|| {
+    vectorised(#[inline(always)] || {
         let (raw, mean) = log_sum_exp(logits, 1.0);
         let (tempered, mean) = if temperature == 1.0 { (raw, mean) } else { log_sum_exp(logits, temperature) };
         let target = f64::from(logits[target]);
@@ -76,7 +76,7 @@ pub(super) fn logits_backward(
         let inverse = temperature.recip();
         let factor = (gradient / f64::from(temperature)) as f32;
         let log_sum = statistics.log_sum_exp as f32;
-        vectorised(|| {
+        vectorised(#[inline(always)] || {
             for value in row.iter_mut() {
                 *value = -factor * exp(value.mul_add(inverse, -log_sum));
             }

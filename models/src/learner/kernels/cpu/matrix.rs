@@ -78,21 +78,56 @@ pub(super) fn multiply(
     cores: Cores,
 ) {
     assert!(out.rows == lhs.rows && out.columns == rhs.columns && lhs.columns == rhs.rows, "shapes of a product");
+    // SAFETY: `out` was cut to its matrix's extent, and it is borrowed mutably, so it overlaps neither operand.
+    unsafe { call(out.values.as_mut_ptr(), out.stride, lhs, rhs, factor, accumulate, cores) };
+}
+
+/// `lhs · rhs` on every core, row-major.
+///
+/// # Panics
+/// The shapes do not fit.
+pub(super) fn product(lhs: Matrix<'_>, rhs: Matrix<'_>) -> Vec<f32> {
+    assert_eq!(lhs.columns, rhs.rows, "shapes of a product");
+    let length = lhs.rows * rhs.columns;
+    if lhs.columns == 0 {
+        return vec![0.0; length];
+    }
+    let mut out = Vec::with_capacity(length);
+    // SAFETY: the vector has room for `length` values, the product writes each of them without reading any, and only then
+    // does the vector own them. Zeroing them first would cost a pass over memory for every product.
+    unsafe {
+        call(out.as_mut_ptr(), rhs.columns, lhs, rhs, 1.0, false, Cores::All);
+        out.set_len(length);
+    }
+    out
+}
+
+/// # Safety
+/// `out` must be valid for writes of `lhs.rows` rows of `rhs.columns` values, `stride` apart, which overlap neither each other
+/// nor the operands; with `accumulate`, they must be initialised. `lhs.columns` must equal `rhs.rows`.
+unsafe fn call(
+    out: *mut f32,
+    stride: usize,
+    lhs: Matrix<'_>,
+    rhs: Matrix<'_>,
+    factor: f32,
+    accumulate: bool,
+    cores: Cores,
+) {
     let parallelism = match cores {
         Cores::All => Parallelism::Rayon(0),
         Cores::One => Parallelism::None,
     };
-    // SAFETY: constructors cut each slice to exactly its matrix's extent, so every address that the strides reach for the
-    // asserted shapes lies within it; `out` is borrowed mutably, so it overlaps neither operand, and its rows do not
-    // overlap each other.
+    // SAFETY: the constructors cut each operand's slice to exactly its matrix's extent, so every address that the strides
+    // reach lies within it; the caller answers for `out`.
     unsafe {
         gemm::gemm(
-            out.rows,
-            out.columns,
+            lhs.rows,
+            rhs.columns,
             lhs.columns,
-            out.values.as_mut_ptr(),
+            out,
             1,
-            out.stride as isize,
+            stride as isize,
             accumulate,
             lhs.values.as_ptr(),
             lhs.column_stride as isize,

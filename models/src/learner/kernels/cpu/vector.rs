@@ -3,7 +3,7 @@
 use pulp::Arch;
 
 /// Partial sums kept side by side, so that a sum vectorises with a fixed order.
-const LANES: usize = 32;
+pub(super) const LANES: usize = 32;
 
 /// Runs `work` compiled for this processor. What it calls must be inlined into it to profit.
 #[inline(always)]
@@ -41,40 +41,35 @@ pub(super) fn exp(x: f32) -> f32 {
     fraction * f32::from_bits(power)
 }
 
-/// Σ f(i) over the positions of `rows`, lane by lane.
-macro_rules! lane_sum {
-    ($length:expr, $value:expr) => {{
-        let length = $length;
-        let value = $value;
-        let mut lanes = [0.0_f32; LANES];
-        let whole = length / LANES * LANES;
-        let mut start = 0;
-        while start < whole {
-            for (lane, sum) in lanes.iter_mut().enumerate() {
-                *sum = value(start + lane, *sum);
-            }
-            start += LANES;
-        }
-        let mut sum: f32 = lanes.iter().sum();
-        for position in whole..length {
-            sum = value(position, sum);
-        }
-        sum
-    }};
-}
-
-/// Σ a·b.
+/// Σ a·b, of slices of equal length.
 #[inline(always)]
 pub(super) fn dot(a: &[f32], b: &[f32]) -> f32 {
-    let length = a.len().min(b.len());
-    let (a, b) = (&a[..length], &b[..length]);
-    lane_sum!(length, |i: usize, sum: f32| a[i].mul_add(b[i], sum))
+    let mut lanes = [0.0_f32; LANES];
+    let (chunks_a, chunks_b) = (a.chunks_exact(LANES), b.chunks_exact(LANES));
+    let mut rest = 0.0;
+    for (a, b) in chunks_a.remainder().iter().zip(chunks_b.remainder()) {
+        rest = a.mul_add(*b, rest);
+    }
+    for (a, b) in chunks_a.zip(chunks_b) {
+        for ((sum, a), b) in lanes.iter_mut().zip(a).zip(b) {
+            *sum = a.mul_add(*b, *sum);
+        }
+    }
+    lanes.iter().sum::<f32>() + rest
 }
 
 /// Σ x.
 #[inline(always)]
 pub(super) fn sum(x: &[f32]) -> f32 {
-    lane_sum!(x.len(), |i: usize, sum: f32| sum + x[i])
+    let mut lanes = [0.0_f32; LANES];
+    let chunks = x.chunks_exact(LANES);
+    let rest: f32 = chunks.remainder().iter().sum();
+    for chunk in chunks {
+        for (sum, value) in lanes.iter_mut().zip(chunk) {
+            *sum += value;
+        }
+    }
+    lanes.iter().sum::<f32>() + rest
 }
 
 /// max x, ignoring NaN (which a sum then finds); −∞ for none.
@@ -92,7 +87,7 @@ pub(super) fn max(x: &[f32]) -> f32 {
 
 /// Σ x², in f64 from f32 sums of short runs.
 pub(super) fn sum_of_squares(x: &[f32]) -> f64 {
-    vectorised(|| x.chunks(1024).map(|run| f64::from(dot(run, run))).sum())
+    vectorised(#[inline(always)] || x.chunks(1024).map(|run| f64::from(dot(run, run))).sum())
 }
 
 #[cfg(test)]
