@@ -1,0 +1,12 @@
+//! One live instance of an interpreter: its store, its turns, and how each ended.
+
+mod block_on;
+mod state;
+mod turn;
+
+pub(crate) use block_on::block_on;
+pub(crate) use state::{Answer, Callee, GuestState, Halt, charge, split};
+pub(crate) use turn::{Guest, TurnEnd};
+
+/// The source of the harness that every snapshot carries.
+pub(crate) const HARNESS: &str = include_str!("guest/harness.py");

@@ -1,0 +1,581 @@
+"""The guest's side of the door: it lives in every snapshot, fetches one job per turn and answers with plain data.
+
+Nothing here guards anything against the code it runs: that code shares this interpreter and may rewrite all of it.
+What it cannot do is reach the other interpreter, where the tests are. The host trusts an answer only as plain data.
+"""
+
+import ast
+import atexit
+import builtins
+import collections
+import linecache
+import random
+import struct
+import sys
+import traceback
+import types
+
+import _host
+
+DEPTH_MAX = 100
+NODES_MAX = 1_000_000
+BYTES_MAX = 8 << 20
+REPR_MAX = 400
+TEXT_MAX = 4000
+
+
+class Unserialisable(Exception):
+    """The value has no plain form."""
+
+
+# --- Plain data as bytes: one tag, then what the tag says. `data/codec.rs` is the other side. ---
+
+_length = struct.Struct("<I").pack
+_double = struct.Struct("<d").pack
+_LISTS = {list: b"L", tuple: b"U", set: b"E", frozenset: b"Z"}
+_DICTS = frozenset({dict, collections.OrderedDict, collections.defaultdict, collections.Counter})
+
+
+def encode(value):
+    """The bytes of a value made of exact built-in types; refuses everything else."""
+    out = []
+    budget = [NODES_MAX, BYTES_MAX]
+    _encode(value, out, budget, 0)
+    return b"".join(out)
+
+
+def _put(out, budget, tag, body):
+    budget[1] -= len(body) + 5
+    if budget[1] < 0:
+        raise Unserialisable(f"larger than {BYTES_MAX} bytes")
+    out.append(tag)
+    out.append(_length(len(body)))
+    out.append(body)
+
+
+def _encode(value, out, budget, depth):
+    budget[0] -= 1
+    if budget[0] < 0:
+        raise Unserialisable(f"more than {NODES_MAX} values")
+    if depth > DEPTH_MAX:
+        raise Unserialisable(f"nested deeper than {DEPTH_MAX} levels, or containing itself")
+    kind = type(value)
+    if kind is int:
+        _put(out, budget, b"I", value.to_bytes(value.bit_length() // 8 + 1, "little", signed=True))
+    elif kind is str:
+        _put(out, budget, b"S", value.encode("utf-8", "surrogatepass"))
+    elif value is None:
+        out.append(b"N")
+    elif kind is bool:
+        out.append(b"T" if value else b"F")
+    elif kind is float:
+        out.append(b"D")
+        out.append(_double(value))
+    elif kind in _LISTS:
+        if len(value) > budget[0]:
+            raise Unserialisable(f"more than {NODES_MAX} values")
+        out.append(_LISTS[kind])
+        out.append(_length(len(value)))
+        for item in tuple(value):
+            _encode(item, out, budget, depth + 1)
+    elif kind in _DICTS:
+        if len(value) > budget[0]:
+            raise Unserialisable(f"more than {NODES_MAX} values")
+        out.append(b"M")
+        pairs = tuple(dict.items(value))
+        out.append(_length(len(pairs)))
+        for key, item in pairs:
+            _encode(key, out, budget, depth + 1)
+            _encode(item, out, budget, depth + 1)
+    elif kind is bytes or kind is bytearray:
+        _put(out, budget, b"B", bytes(value))
+    elif kind is complex:
+        out.append(b"C")
+        out.append(_double(value.real))
+        out.append(_double(value.imag))
+    else:
+        _encode(_plain(value, kind), out, budget, depth + 1)
+
+
+def _plain(value, kind):
+    """NumPy's arrays and scalars as lists and numbers. Their attributes are read off NumPy's own types."""
+    numpy = sys.modules.get("numpy")
+    if numpy is not None:
+        if kind is numpy.ndarray:
+            if value.size > NODES_MAX:
+                raise Unserialisable(f"more than {NODES_MAX} values")
+            return value.tolist()
+        if issubclass(kind, numpy.generic) and kind.__module__ == "numpy":
+            plain = value.tolist()
+            if type(plain) is not kind:
+                return plain
+    raise Unserialisable(f"an object of type {kind.__module__}.{kind.__qualname__} is not plain data")
+
+
+def decode(frame):
+    """The value of a frame the host wrote: trusted, and within the limits above."""
+    value, _ = _decode(frame, 0)
+    return value
+
+
+def _decode(frame, at):
+    tag = frame[at]
+    at += 1
+    if tag == 78:  # N
+        return None, at
+    if tag == 84:  # T
+        return True, at
+    if tag == 70:  # F
+        return False, at
+    if tag == 68:  # D
+        return struct.unpack_from("<d", frame, at)[0], at + 8
+    if tag == 67:  # C
+        return complex(*struct.unpack_from("<dd", frame, at)), at + 16
+    count = int.from_bytes(frame[at : at + 4], "little")
+    at += 4
+    if tag == 83:  # S
+        return frame[at : at + count].decode("utf-8", "surrogatepass"), at + count
+    if tag == 73:  # I
+        return int.from_bytes(frame[at : at + count], "little", signed=True), at + count
+    if tag == 66:  # B
+        return frame[at : at + count], at + count
+    if tag == 77:  # M
+        pairs = {}
+        for _ in range(count):
+            key, at = _decode(frame, at)
+            pairs[key], at = _decode(frame, at)
+        return pairs, at
+    items = []
+    for _ in range(count):
+        item, at = _decode(frame, at)
+        items.append(item)
+    if tag == 76:  # L
+        return items, at
+    if tag == 85:  # U
+        return tuple(items), at
+    if tag == 69:  # E
+        return set(items), at
+    return frozenset(items), at
+
+
+# --- What both sides need ---
+
+
+def _seed(seed):
+    """Randomness was frozen with the snapshot: start it anew. `os.urandom` is the host's, seeded as well."""
+    random.seed(seed)
+    numpy = sys.modules.get("numpy")
+    if numpy is not None:
+        numpy.random.seed(seed & 0xFFFFFFFF)
+
+
+def _module(name):
+    module = types.ModuleType(name)
+    module.__dict__["__builtins__"] = builtins
+    sys.modules[name] = module
+    return module.__dict__
+
+
+def _exit_code(stop):
+    code = stop.code
+    if code is None:
+        return 0
+    if isinstance(code, int):
+        return int(code) & 0xFF
+    sys.stderr.write(f"{code}\n")
+    return 1
+
+
+def _one_line(error):
+    try:
+        text = str(error)
+    except BaseException:
+        text = "(its text cannot be made)"
+    return f"{type(error).__name__}: {text}"[:TEXT_MAX] if text else type(error).__name__
+
+
+def _trace(error, source, name):
+    """The traceback below the harness's own frame, as the interpreter would print it."""
+    try:
+        linecache.cache[name] = (len(source), None, source.splitlines(True), name)
+        skipped = error.__traceback__.tb_next if error.__traceback__ is not None else None
+        return "".join(traceback.format_exception(type(error), error, skipped, limit=-20))
+    except BaseException:
+        return _one_line(error) + "\n"
+
+
+def _cut_repr(value):
+    try:
+        text = repr(value)
+    except BaseException as error:
+        text = f"({type(value).__name__} whose repr fails: {type(error).__name__})"
+    return text if len(text) <= REPR_MAX else text[:REPR_MAX] + "…"
+
+
+def _flush():
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except Exception:
+            pass
+
+
+def _raised(error, source, name):
+    text = _trace(error, source, name)
+    sys.stderr.write(text)
+    return (
+        "raised",
+        type(error).__name__,
+        [kind.__name__ for kind in type(error).__mro__],
+        _one_line(error),
+        text[-TEXT_MAX:],
+    )
+
+
+# --- Programs on their own, and the player's half of a judgement ---
+
+
+def program(seed, source):
+    """Runs a program as `__main__`."""
+    _seed(seed)
+    space = _module("__main__")
+    try:
+        exec(compile(source, "<program>", "exec"), space)
+        answer = ("end",)
+    except SystemExit as stop:
+        answer = ("exit", _exit_code(stop))
+    except BaseException as error:
+        answer = _raised(error, source, "<program>")
+    try:
+        atexit._run_exitfuncs()
+    except BaseException:
+        pass
+    return answer
+
+
+_player = {}
+
+
+def load(seed, source, entry_point):
+    """Runs the code under test as the module `solution` and says whether it defines the entry point."""
+    _seed(seed)
+    _player["source"] = source
+    try:
+        code = compile(source, "<solution>", "exec")
+    except BaseException as error:
+        return ("compile", _one_line(error))
+    space = _player["space"] = _module("solution")
+    try:
+        exec(code, space)
+    except SystemExit as stop:
+        return ("exit", _exit_code(stop))
+    except BaseException as error:
+        return _raised(error, source, "<solution>")
+    if entry_point not in space:
+        return ("missing", f"`{entry_point}` is not defined")
+    if not callable(space[entry_point]):
+        return ("missing", f"`{entry_point}` is not callable")
+    return ("loaded",)
+
+
+def call(name, args, kwargs):
+    """Calls a function of the code under test; the answer is plain data."""
+    try:
+        value = _player["space"][name](*args, **kwargs)
+    except SystemExit as stop:
+        return ("exit", _exit_code(stop))
+    except BaseException as error:
+        return _raised(error, _player["source"], "<solution>")
+    return ("value", value)
+
+
+def names(wanted):
+    """What each of the names is in the code under test: absent, a function, a module, or plain data."""
+    found = []
+    space = _player["space"]
+    for name in wanted:
+        if name not in space:
+            found.append(("absent", None))
+        elif isinstance(space[name], types.ModuleType):
+            found.append(("module", str(space[name].__name__)))
+        elif callable(space[name]):
+            found.append(("function", None))
+        else:
+            try:
+                encode(space[name])
+                found.append(("data", space[name]))
+            except Unserialisable:
+                found.append(("absent", None))
+    return ("value", found)
+
+
+# --- The judge's half: the tests, alone with proxies of the code under test ---
+
+
+class _Checks(ast.NodeTransformer):
+    """Rewrites every `assert` so that its evaluation is counted and its two sides are kept.
+
+    Asserts that stand directly in the module or in `check` must run for a pass; others may lie on paths not taken.
+    """
+
+    def __init__(self, source):
+        self.source = source
+        self.lines = []
+        self.declared = set()
+
+    def must_run(self, body):
+        for node in body:
+            if isinstance(node, ast.Assert):
+                node.must_run = True
+
+    def visit_Module(self, node):
+        self.must_run(node.body)
+        return self.generic_visit(node)
+
+    def visit_FunctionDef(self, node):
+        if node.name == "check":
+            self.must_run(node.body)
+        return self.generic_visit(node)
+
+    def visit_Assert(self, node):
+        number = len(self.lines)
+        self.lines.append(" ".join((ast.get_source_segment(self.source, node) or "assert").split())[:REPR_MAX])
+        if getattr(node, "must_run", False):
+            self.declared.add(number)
+        test = node.test
+        if isinstance(test, ast.Compare) and len(test.ops) == 1:
+            test.left = ast.NamedExpr(ast.Name("_rh_left", ast.Store()), test.left)
+            test.comparators[0] = ast.NamedExpr(ast.Name("_rh_right", ast.Store()), test.comparators[0])
+            sides = [ast.Name("_rh_left", ast.Load()), ast.Name("_rh_right", ast.Load())]
+        else:
+            sides = []
+        check = ast.Call(ast.Name("_rh_check", ast.Load()), [ast.Constant(number), test, *sides], [])
+        new = ast.Assert(check, node.msg)
+        return ast.fix_missing_locations(ast.copy_location(new, node))
+
+
+def _free_names(code, found):
+    found.update(code.co_names)
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            _free_names(constant, found)
+    return found
+
+
+def _bound_names(tree):
+    bound = set()
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            bound.add(node.name)
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            bound.add(node.id)
+        elif isinstance(node, ast.alias):
+            bound.add((node.asname or node.name).split(".")[0])
+    return bound
+
+
+class _Crossing:
+    """The judge's calls of the code under test, and the errors that came back through them."""
+
+    def __init__(self):
+        self.used = 0
+        self.errors = []
+
+    def ask(self, *request):
+        self.used += 1
+        try:
+            frame = encode(request)
+        except Unserialisable as error:
+            raise _TaskFault(f"an argument cannot cross to the code under test: {error}; use isolation = \"shared\"")
+        answer = decode(_host.call(b"C" + frame))
+        if answer[0] == "value":
+            return answer[1]
+        raise self.error(answer)
+
+    def error(self, answer):
+        _, kind, bases, line, text = answer
+        base = Exception
+        for name in bases:
+            found = getattr(builtins, name, None)
+            if isinstance(found, type) and issubclass(found, Exception):
+                base = found
+                break
+        if base.__name__ != kind:
+            base = type(kind, (base,), {})
+        message = line.split(": ", 1)[1] if ": " in line else ""
+        try:
+            error = base(message)
+        except Exception:
+            error = RuntimeError(line)
+        self.errors.append((error, line, text))
+        return error
+
+    def source_of(self, error):
+        """The player's error behind one that ended the tests, through chains as well."""
+        seen = 0
+        while error is not None and seen < 50:
+            for mine, line, text in self.errors:
+                if mine is error:
+                    return line, text
+            error = error.__cause__ or error.__context__
+            seen += 1
+        return None
+
+    def proxy(self, name):
+        def crossing(*args, **kwargs):
+            return self.ask("call", name, args, kwargs)
+
+        crossing.__name__ = crossing.__qualname__ = name
+        return crossing
+
+
+class _TaskFault(BaseException):
+    """The tests cannot be run as the task says."""
+
+
+class _Run:
+    """One run of a test program: counts, and the assert that failed last."""
+
+    def __init__(self, checks):
+        self.checks = checks
+        self.executed = set()
+        self.failed = set()
+        self.last = None
+
+    def check(self, number, held, *sides):
+        held = bool(held)
+        self.executed.add(number)
+        if not held:
+            self.failed.add(number)
+            self.last = (number, sides)
+        return held
+
+    def counts(self):
+        if not self.checks.declared:
+            return 1, 1
+        done = self.executed & self.checks.declared
+        return len(self.checks.declared), len(done)
+
+    def failure(self, error):
+        declared, executed = self.counts()
+        executed = max(executed, 1)
+        passed = max(executed - 1, 0)
+        if isinstance(error, AssertionError) and self.last is not None:
+            number, sides = self.last
+            got, expected = (_cut_repr(sides[0]), _cut_repr(sides[1])) if sides else ("", "")
+            return ("failed", declared, executed, passed, self.checks.lines[number], expected, got)
+        return ("failed", declared, executed, passed, _one_line(error), "", "")
+
+
+def _run_tests(source, entry_point, crossing, bind):
+    """Runs the tests in a module of their own; `bind` gives the names the tests leave open."""
+    try:
+        tree = ast.parse(source, "<tests>")
+        checks = _Checks(source)
+        bound = _bound_names(tree)
+        called = {
+            node.func.id
+            for statement in tree.body
+            if not isinstance(statement, (ast.FunctionDef, ast.ClassDef))
+            for node in ast.walk(statement)
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+        }
+        code = compile(checks.visit(tree), "<tests>", "exec")
+    except Exception as error:
+        return ("task", f"the tests do not compile: {_one_line(error)}")
+    run = _Run(checks)
+    space = _module("tests")
+    open_names = sorted(
+        name for name in _free_names(code, {entry_point}) - bound if not hasattr(builtins, name) and not name.startswith("_")
+    )
+    try:
+        bind(open_names, space)
+        space["_rh_check"] = run.check
+        space["candidate"] = space[entry_point]
+        exec(code, space)
+        if "check" in bound and "check" not in called:
+            space["check"](space["candidate"])
+    except _TaskFault as fault:
+        return ("task", str(fault))
+    except SystemExit as stop:
+        return ("exit", _exit_code(stop))
+    except BaseException as error:
+        behind = crossing.source_of(error)
+        declared, executed = run.counts()
+        if isinstance(error, AssertionError) and behind is None:
+            return run.failure(error)
+        if behind is not None:
+            return ("player", declared, executed, *behind)
+        return ("task", f"the tests raise {_trace(error, source, '<tests>')[-TEXT_MAX:]}")
+    declared, executed = run.counts()
+    if crossing.used == 0:
+        return ("task", "the tests never use the code under test")
+    return ("done", declared, executed)
+
+
+def judge(seed, source, entry_point):
+    """Runs the tests against the player in the other interpreter."""
+    _seed(seed)
+    crossing = _Crossing()
+
+    def bind(open_names, space):
+        wanted = [name for name in open_names if name != entry_point and name != "candidate"]
+        space[entry_point] = crossing.proxy(entry_point)
+        if not wanted:
+            return
+        for name, (kind, value) in zip(wanted, crossing.ask("names", wanted)):
+            if kind == "function":
+                space[name] = crossing.proxy(name)
+            elif kind == "module":
+                try:
+                    space[name] = __import__(value, fromlist=["_"])
+                except ImportError:
+                    pass
+            elif kind == "data":
+                space[name] = value
+        crossing.used = 0
+
+    return _run_tests(source, entry_point, crossing, bind)
+
+
+class _Beside(_Crossing):
+    """The tests share this interpreter: an error is the code under test's where its frames are."""
+
+    def source_of(self, error):
+        trace = error.__traceback__
+        while trace is not None:
+            if trace.tb_frame.f_code.co_filename == "<solution>":
+                return _one_line(error), _trace(error, _player["source"], "<solution>")
+            trace = trace.tb_next
+        return None
+
+
+def shared(nonce, source, entry_point):
+    """Runs the tests beside the code under test, which `load` has run before; only now is there a nonce to know."""
+    crossing = _Beside()
+
+    def bind(open_names, space):
+        own = _player["space"]
+        for name in (*open_names, entry_point):
+            if name in own:
+                space[name] = own[name]
+        crossing.used = 1
+
+    return ("shared", nonce, _run_tests(source, entry_point, crossing, bind))
+
+
+_JOBS = {"program": program, "load": load, "call": call, "names": names, "judge": judge, "shared": shared}
+
+
+def turn():
+    """One turn: fetch the job, do it, answer."""
+    job = decode(_host.call(b"J"))
+    answer = _JOBS[job[0]](*job[1:])
+    try:
+        frame = encode(answer)
+    except Unserialisable as error:
+        frame = encode(("unserialisable", str(error)))
+    except BaseException as error:
+        frame = encode(("unserialisable", _one_line(error)))
+    _flush()
+    _host.call(b"R" + frame)

@@ -1,0 +1,95 @@
+//! Judging: the player runs the code under test and only answers calls; the tests and what they expect never enter it.
+//!
+//! A pass needs the positive word of whoever holds the tests — this host for calls, the judge's instance for asserts —
+//! and as many tests run as the task declares. Silence, an exit status or a broken frame is never a pass.
+
+mod assert;
+mod call;
+mod player;
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use crate::engine::Engine;
+use crate::program::End;
+use crate::verdict::{Isolation, JudgeRequest, Judgement, PolicyErrorReason, Tests, Verdict};
+
+use player::Player;
+
+/// A verdict and how many tests stand behind it.
+struct Outcome {
+    verdict: Verdict,
+    declared: u32,
+    executed: u32,
+    passed: u32,
+}
+
+impl Outcome {
+    /// An outcome before any test ran.
+    fn before_tests(verdict: Verdict, declared: u32) -> Self {
+        Self { verdict, declared, executed: 0, passed: 0 }
+    }
+}
+
+/// Judges code against tests in fresh instances.
+pub(crate) fn judge(engine: &Engine, request: &JudgeRequest) -> Judgement {
+    let started = Instant::now();
+    let declared = match &request.tests {
+        Tests::Assert { .. } => 1,
+        Tests::Call { cases, .. } => u32::try_from(cases.len()).unwrap_or(u32::MAX),
+    };
+    let refused = |verdict, end| bare(Outcome::before_tests(verdict, declared), end);
+    if declared == 0 {
+        return refused(Verdict::TaskError { detail: "the task has no tests".into() }, End::HostError);
+    }
+    if request.code.trim().is_empty() {
+        let reason = PolicyErrorReason::NoCode;
+        return refused(Verdict::PolicyError { reason, detail: "there is no code".into() }, End::Exited);
+    }
+    let player = match Player::new(engine, request) {
+        Ok(player) => Arc::new(Mutex::new(player)),
+        Err(error) => {
+            return refused(Verdict::InfraError { detail: format!("no instance: {error:#}") }, End::HostError);
+        }
+    };
+    let loaded = lock(&player).load();
+    let outcome = match (loaded, &request.tests, request.isolation) {
+        (Err(fault), ..) => Outcome::before_tests(fault.into_verdict(), declared),
+        (Ok(()), Tests::Call { entry_point, cases }, _) => call::run(&mut lock(&player), entry_point, cases),
+        (Ok(()), Tests::Assert { code, entry_point }, Isolation::Shared) => {
+            assert::shared(&mut lock(&player), code, entry_point)
+        }
+        (Ok(()), Tests::Assert { code, entry_point }, Isolation::Separate) => {
+            assert::separate(engine, &player, code, entry_point, request)
+        }
+    };
+    let mut player = lock(&player);
+    let (stdout, stderr) = player.take_output();
+    let end = player.end();
+    let mut judgement = bare(outcome, end);
+    judgement.fuel_used = player.fuel_used();
+    judgement.peak_memory_bytes = player.peak_memory_bytes();
+    judgement.wall_us = u64::try_from(started.elapsed().as_micros()).unwrap_or(u64::MAX);
+    (judgement.stdout, judgement.stderr) = (stdout, stderr);
+    judgement
+}
+
+/// The player, which one thread uses: a panic while it was held has ended the judgement already.
+fn lock(player: &Mutex<Player>) -> MutexGuard<'_, Player> {
+    player.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn bare(outcome: Outcome, end: End) -> Judgement {
+    Judgement {
+        verdict: outcome.verdict,
+        tests_declared: outcome.declared,
+        tests_executed: outcome.executed,
+        tests_passed: outcome.passed,
+        fuel_used: 0,
+        wall_us: 0,
+        peak_memory_bytes: 0,
+        stdout: Vec::new(),
+        stderr: Vec::new(),
+        end,
+    }
+}

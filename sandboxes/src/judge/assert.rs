@@ -1,0 +1,134 @@
+//! Tests that are source: run by a judge's instance apart from the player, or beside it where the task says so.
+
+use std::collections::hash_map::RandomState;
+use std::hash::{BuildHasher as _, Hasher as _};
+use std::sync::{Arc, Mutex};
+
+use super::player::{Player, Reply};
+use super::{Outcome, lock};
+use crate::data::{Int, Value, decode, encode};
+use crate::engine::Engine;
+use crate::guest::{Answer, Guest, TurnEnd};
+use crate::program::{End, Limits};
+use crate::verdict::{JudgeRequest, PolicyErrorReason, Verdict};
+
+/// What the tests themselves may use. Past it the task is at fault, not the code under test.
+const JUDGE_LIMITS: Limits =
+    Limits { fuel: 20_000_000_000, memory_bytes: 1 << 30, output_bytes: 1 << 20, wall_ms: 60_000 };
+
+/// Runs the tests in an instance of their own. Its calls cross to the player through this host, as plain data.
+pub(super) fn separate(
+    engine: &Engine,
+    player: &Arc<Mutex<Player>>,
+    code: &str,
+    entry_point: &str,
+    request: &JudgeRequest,
+) -> Outcome {
+    // The judge waits while the player runs, which has a backstop of its own.
+    let wall_ms = JUDGE_LIMITS.wall_ms.saturating_add(request.limits.wall_ms);
+    let mut judge = match Guest::new(engine, &Limits { wall_ms, ..JUDGE_LIMITS }, request.seed) {
+        Ok(judge) => judge,
+        Err(error) => {
+            let verdict = Verdict::InfraError { detail: format!("no instance for the tests: {error:#}") };
+            return Outcome::before_tests(verdict, 1);
+        }
+    };
+    let asked = Arc::clone(player);
+    judge.set_callee(Box::new(move |request| answer(&mut lock(&asked), request)));
+    let ended = judge.turn(encode(&Value::Tuple(vec![
+        Value::str("judge"),
+        Value::Int(Int::from(i128::from(request.seed))),
+        Value::str(code),
+        Value::str(entry_point),
+    ])));
+    outcome(&mut lock(player), ended)
+}
+
+/// One call of the judge's, answered by the player.
+fn answer(player: &mut Player, request: &[u8]) -> Answer {
+    match player.ask(request.to_vec()) {
+        Ok(Reply::Value(value)) => Answer::Frame(encode(&Value::Tuple(vec![Value::str("value"), value]))),
+        Ok(Reply::Raised { answer, .. }) => Answer::Frame(encode(&answer)),
+        Ok(Reply::Other(_)) => {
+            player.broken();
+            Answer::Ended
+        }
+        Err(_) => Answer::Ended,
+    }
+}
+
+/// The verdict on a judge's turn.
+fn outcome(player: &mut Player, ended: TurnEnd) -> Outcome {
+    if let Some(fault) = player.fault() {
+        return Outcome::before_tests(fault.into_verdict(), 1);
+    }
+    let detail = match ended {
+        TurnEnd::Returned(Some(frame)) => match decode(&frame) {
+            Ok(Value::Tuple(parts)) => return read(player, &parts),
+            _ => "the tests broke their interpreter".into(),
+        },
+        TurnEnd::Returned(None) => "the tests broke their interpreter".into(),
+        TurnEnd::Exit(code) => format!("the tests leave with status {code}"),
+        TurnEnd::Ended(End::WallBackstop | End::HostError, detail) => {
+            return Outcome::before_tests(Verdict::InfraError { detail }, 1);
+        }
+        TurnEnd::Ended(_, detail) => format!("the tests end before their verdict: {detail}"),
+        TurnEnd::CalleeEnded => "the tests called a player that had ended".into(),
+    };
+    Outcome::before_tests(Verdict::TaskError { detail }, 1)
+}
+
+/// The verdict frame of the harness that ran the tests.
+fn read(player: &mut Player, parts: &[Value]) -> Outcome {
+    let kind = parts.first().map(Value::to_text).unwrap_or_default();
+    let number = |index: usize| parts.get(index).and_then(Value::as_u32);
+    let text = |index: usize| parts.get(index).map(Value::to_text).unwrap_or_default();
+    match (kind.as_str(), number(1), number(2)) {
+        ("done", Some(declared), Some(executed)) if executed == declared && declared > 0 => {
+            Outcome { verdict: Verdict::Passed, declared, executed, passed: executed }
+        }
+        ("done", Some(declared), Some(executed)) => {
+            let detail = format!("only {executed} of {declared} unconditional asserts ran");
+            Outcome { verdict: Verdict::TaskError { detail }, declared, executed, passed: 0 }
+        }
+        ("failed", Some(declared), Some(executed)) => Outcome {
+            verdict: Verdict::Failed { test: text(4), expected: text(5), got: text(6) },
+            declared,
+            executed,
+            passed: number(3).unwrap_or(0),
+        },
+        ("player", Some(declared), Some(executed)) => {
+            let verdict = player.fail(PolicyErrorReason::Runtime, text(4)).into_verdict();
+            Outcome { verdict, declared, executed, passed: executed }
+        }
+        ("task", ..) => Outcome::before_tests(Verdict::TaskError { detail: text(1) }, 1),
+        ("exit", ..) => {
+            let detail = format!("the tests leave with status {}", text(1));
+            Outcome::before_tests(Verdict::TaskError { detail }, 1)
+        }
+        _ => Outcome::before_tests(Verdict::InfraError { detail: "the verdict's frame is malformed".into() }, 1),
+    }
+}
+
+/// Runs the tests in the player's interpreter. What the code under test learns there it could misuse; what it cannot do
+/// is leave early, or know the nonce before the tests run.
+pub(super) fn shared(player: &mut Player, code: &str, entry_point: &str) -> Outcome {
+    // Not part of the verdict: any number the code under test cannot foresee.
+    let nonce = Value::Int(Int::from(i128::from(RandomState::new().build_hasher().finish())));
+    let job = Value::Tuple(vec![Value::str("shared"), nonce.clone(), Value::str(code), Value::str(entry_point)]);
+    let parts = match player.ask(encode(&job)) {
+        Ok(Reply::Other(parts)) => parts,
+        Ok(_) => return Outcome::before_tests(player.broken().into_verdict(), 1),
+        Err(fault) => return Outcome::before_tests(fault.into_verdict(), 1),
+    };
+    match parts.as_slice() {
+        [kind, echoed, Value::Tuple(verdict)] if *kind == Value::str("shared") && *echoed == nonce => {
+            if verdict.first() == Some(&Value::str("exit")) {
+                let fault = player.fail(PolicyErrorReason::Exited, "left while the tests ran".into());
+                return Outcome::before_tests(fault.into_verdict(), 1);
+            }
+            read(player, verdict)
+        }
+        _ => Outcome::before_tests(player.broken().into_verdict(), 1),
+    }
+}

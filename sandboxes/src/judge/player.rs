@@ -1,0 +1,167 @@
+//! The player: an instance that holds the code under test and answers calls with plain data.
+
+use crate::data::{Int, Value, decode, encode};
+use crate::engine::Engine;
+use crate::guest::{Guest, TurnEnd};
+use crate::program::End;
+use crate::verdict::{JudgeRequest, PolicyErrorReason, Tests, Verdict};
+
+/// Why a player answers no more.
+#[derive(Debug, Clone)]
+pub(super) enum Fault {
+    /// The code under test is at fault.
+    Policy(PolicyErrorReason, String),
+    /// The host is.
+    Infra(String),
+}
+
+impl Fault {
+    pub(super) fn into_verdict(self) -> Verdict {
+        match self {
+            Self::Policy(reason, detail) => Verdict::PolicyError { reason, detail },
+            Self::Infra(detail) => Verdict::InfraError { detail },
+        }
+    }
+}
+
+/// What a live player answers.
+pub(super) enum Reply {
+    /// A value.
+    Value(Value),
+    /// The called function raised: the whole answer, for whoever may catch it.
+    Raised {
+        /// The exception's traceback.
+        text: String,
+        /// The answer as it came.
+        answer: Value,
+    },
+    /// Anything else the harness says.
+    Other(Vec<Value>),
+}
+
+/// An instance with the code under test.
+pub(super) struct Player {
+    guest: Guest,
+    load: Vec<u8>,
+    fault: Option<Fault>,
+    end: End,
+}
+
+impl Player {
+    /// An instance that has not run anything yet.
+    pub(super) fn new(engine: &Engine, request: &JudgeRequest) -> wasmtime::Result<Self> {
+        let (Tests::Assert { entry_point, .. } | Tests::Call { entry_point, .. }) = &request.tests;
+        let load = encode(&Value::Tuple(vec![
+            Value::str("load"),
+            Value::Int(Int::from(i128::from(request.seed))),
+            Value::str(&request.code),
+            Value::str(entry_point),
+        ]));
+        let guest = Guest::new(engine, &request.limits, request.seed)?;
+        Ok(Self { guest, load, fault: None, end: End::Exited })
+    }
+
+    /// Runs the code under test as a module.
+    pub(super) fn load(&mut self) -> Result<(), Fault> {
+        let job = std::mem::take(&mut self.load);
+        match self.ask(job)? {
+            Reply::Other(parts) if parts.first().is_some_and(|kind| *kind == Value::str("loaded")) => Ok(()),
+            Reply::Raised { text, .. } => Err(self.fail(PolicyErrorReason::Runtime, text)),
+            Reply::Value(_) | Reply::Other(_) => Err(self.broken()),
+        }
+    }
+
+    /// One turn of the player. A fault is final: it is given again to everybody who asks later.
+    pub(super) fn ask(&mut self, job: Vec<u8>) -> Result<Reply, Fault> {
+        if let Some(fault) = &self.fault {
+            return Err(fault.clone());
+        }
+        match self.guest.turn(job) {
+            TurnEnd::Returned(frame) => self.reply(frame),
+            TurnEnd::Exit(code) => Err(self.fail(PolicyErrorReason::Exited, format!("left with status {code}"))),
+            TurnEnd::CalleeEnded => Err(self.broken()),
+            TurnEnd::Ended(end, detail) => Err(self.ended(end, detail)),
+        }
+    }
+
+    fn reply(&mut self, frame: Option<Vec<u8>>) -> Result<Reply, Fault> {
+        use PolicyErrorReason::{Compile, Exited, MissingEntryPoint, Unserialisable};
+
+        let answer = match frame.as_deref().map(decode) {
+            Some(Ok(answer @ Value::Tuple(_))) => answer,
+            Some(Err(error)) => return Err(self.fail(Unserialisable, error.to_string())),
+            _ => return Err(self.broken()),
+        };
+        let Value::Tuple(parts) = &answer else { return Err(self.broken()) };
+        let kind = parts.first().map(Value::to_text).unwrap_or_default();
+        match (kind.as_str(), parts.as_slice()) {
+            ("value", [_, value]) => Ok(Reply::Value(value.clone())),
+            ("raised", [_, class, Value::List(_), Value::Str(_), text]) => {
+                if self.guest.memory_denied() && class.to_text() == "MemoryError" {
+                    return Err(self.ended(End::OutOfMemory, "memory limit reached (MemoryError)".into()));
+                }
+                Ok(Reply::Raised { text: text.to_text(), answer: answer.clone() })
+            }
+            ("exit", [_, code]) => Err(self.fail(Exited, format!("left with status {}", code.to_text()))),
+            ("compile", [_, text]) => Err(self.fail(Compile, text.to_text())),
+            ("missing", [_, text]) => Err(self.fail(MissingEntryPoint, text.to_text())),
+            ("unserialisable", [_, text]) => Err(self.fail(Unserialisable, text.to_text())),
+            _ => Ok(Reply::Other(parts.clone())),
+        }
+    }
+
+    /// Records that the code under test is at fault.
+    pub(super) fn fail(&mut self, reason: PolicyErrorReason, detail: String) -> Fault {
+        use PolicyErrorReason::{Compile, Runtime};
+
+        if matches!(reason, Runtime | Compile) {
+            self.end = End::Exception;
+        }
+        let fault = Fault::Policy(reason, detail);
+        self.fault = Some(fault.clone());
+        fault
+    }
+
+    /// The harness in the player does not answer as written: only the code beside it can have done that.
+    pub(super) fn broken(&mut self) -> Fault {
+        self.fail(PolicyErrorReason::Runtime, "the code under test broke its own interpreter".into())
+    }
+
+    fn ended(&mut self, end: End, detail: String) -> Fault {
+        self.end = end;
+        let policy = |reason| Fault::Policy(reason, detail.clone());
+        let fault = match end {
+            End::OutOfFuel => policy(PolicyErrorReason::OutOfFuel),
+            End::OutOfMemory => policy(PolicyErrorReason::OutOfMemory),
+            End::OutputLimit => policy(PolicyErrorReason::OutputLimit),
+            End::StackOverflow => policy(PolicyErrorReason::StackOverflow),
+            End::Exited => policy(PolicyErrorReason::Exited),
+            End::Exception => policy(PolicyErrorReason::Runtime),
+            End::WallBackstop | End::HostError => Fault::Infra(detail),
+        };
+        self.fault = Some(fault.clone());
+        fault
+    }
+
+    /// The fault that ended it, if one did.
+    pub(super) fn fault(&self) -> Option<Fault> {
+        self.fault.clone()
+    }
+
+    /// How the instance ended, or `Exited` where it just stopped being asked.
+    pub(super) fn end(&self) -> End {
+        self.end
+    }
+
+    pub(super) fn fuel_used(&self) -> u64 {
+        self.guest.fuel_used()
+    }
+
+    pub(super) fn peak_memory_bytes(&self) -> u64 {
+        self.guest.peak_memory_bytes()
+    }
+
+    pub(super) fn take_output(&mut self) -> (Vec<u8>, Vec<u8>) {
+        self.guest.take_output()
+    }
+}
