@@ -5,6 +5,8 @@
 
 mod blocks;
 mod reader;
+#[cfg(test)]
+mod tests;
 mod tokenizer;
 
 use std::fs::File;
@@ -88,7 +90,9 @@ impl<R: Read + Seek> TensorSource for GgufFile<R> {
             let reason = format!("has shape {found:?}, but the configuration asks for {shape:?}");
             return Err(LoadError::tensor(&self.path, &stored, reason));
         }
-        let values = self.read_tensor(&info, shape.iter().product())?;
+        let elements = shape.iter().try_fold(1_usize, |product, &size| product.checked_mul(size));
+        let elements = elements.ok_or_else(|| LoadError::tensor(&self.path, &stored, "is too large"))?;
+        let values = self.read_tensor(&info, elements)?;
         // llama.cpp interleaves the two halves of each query and key head; Hugging Face's layout keeps them apart.
         if name.ends_with(".q_proj.weight") || name.ends_with(".k_proj.weight") {
             return Ok(halves_apart(&values, self.config.head_dim, self.config.hidden_size));

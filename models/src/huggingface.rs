@@ -1,7 +1,7 @@
 //! Hugging Face directories: `config.json`, safetensors (one file or shards), `tokenizer.json`, chat template.
 
 mod config;
-mod safetensors;
+pub(crate) mod safetensors;
 
 use std::path::{Path, PathBuf};
 

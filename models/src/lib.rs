@@ -6,8 +6,13 @@
 //!
 //! Reading order: [`device`] → [`weights`] → [`generate`] → [`train`] → [`rl`].
 
+#![cfg_attr(test, allow(clippy::unwrap_used, reason = "tests"))]
+
 pub mod backend;
+mod checkpoint;
 pub mod config;
+#[cfg(feature = "cuda")]
+mod cuda_probe;
 pub mod decoder;
 pub mod device;
 pub mod generate;
@@ -16,10 +21,10 @@ mod gguf;
 mod huggingface;
 pub mod load;
 pub mod policy;
-mod score;
-pub mod text;
 pub mod learner;
 pub mod rl;
+mod score;
+pub mod text;
 pub mod train;
 pub mod weights;
 

@@ -131,9 +131,8 @@ impl<B: Backend> Decoder<B> {
         let (vocab, hidden) = (config.vocab_size, config.hidden_size);
         let embedding = reader.source.tensor(EMBEDDING, &[vocab, hidden])?;
         let embedding = parameter(embedding, [vocab, hidden], device);
-        let layers = (0..config.num_hidden_layers)
-            .map(|index| reader.layer(index, &config))
-            .collect::<Result<_, _>>()?;
+        let layers =
+            (0..config.num_hidden_layers).map(|index| reader.layer(index, &config)).collect::<Result<_, _>>()?;
         let norm = reader.norm(FINAL_NORM, &config)?;
         let head = match config.tie_word_embeddings {
             true => None,
@@ -173,11 +172,7 @@ type Parts = Vec<(String, usize)>;
 
 fn qkv_parts(layer: usize, config: &DecoderConfig) -> Parts {
     let name = |part: &str| format!("model.layers.{layer}.self_attn.{part}_proj.weight");
-    vec![
-        (name("q"), config.query_size()),
-        (name("k"), config.kv_size()),
-        (name("v"), config.kv_size()),
-    ]
+    vec![(name("q"), config.query_size()), (name("k"), config.kv_size()), (name("v"), config.kv_size())]
 }
 
 fn output_parts(layer: usize, config: &DecoderConfig) -> Parts {
@@ -239,7 +234,11 @@ impl<B: Backend> Reader<'_, B> {
     }
 }
 
-fn parameter<B: Backend, const D: usize>(values: Vec<f32>, shape: [usize; D], device: &B::Device) -> Param<Tensor<B, D>> {
+fn parameter<B: Backend, const D: usize>(
+    values: Vec<f32>,
+    shape: [usize; D],
+    device: &B::Device,
+) -> Param<Tensor<B, D>> {
     Param::from_tensor(Tensor::from_data(TensorData::new(values, shape), device))
 }
 
@@ -259,11 +258,7 @@ fn split(all: &mut Vec<NamedTensor>, values: Vec<f32>, parts: &[(String, usize)]
     let mut start = 0;
     for (name, outputs) in parts {
         let end = start + outputs * inputs;
-        all.push(NamedTensor {
-            name: name.clone(),
-            shape: vec![*outputs, inputs],
-            values: rows[start..end].to_vec(),
-        });
+        all.push(NamedTensor { name: name.clone(), shape: vec![*outputs, inputs], values: rows[start..end].to_vec() });
         start = end;
     }
 }

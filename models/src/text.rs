@@ -94,9 +94,7 @@ impl PolicyText {
     /// The chat as the policy's own template writes it, ending where the assistant begins to speak.
     pub fn render(&self, messages: &[Message]) -> Result<String, TextError> {
         let template = self.template.as_ref().ok_or(TextError::NoTemplate)?;
-        template
-            .render(messages, self.bos_token.as_deref(), self.eos_token.as_deref())
-            .map_err(TextError::Template)
+        template.render(messages, self.bos_token.as_deref(), self.eos_token.as_deref()).map_err(TextError::Template)
     }
 
     /// The ids that end a turn.

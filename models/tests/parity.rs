@@ -3,6 +3,8 @@
 //! The file is `SmolLM2-135M-Instruct.Q4_1.gguf`; its path is read from `REHEARSAL_TEST_GGUF`, and without it these tests
 //! pass with a line on standard error.
 
+#![allow(clippy::unwrap_used, reason = "tests")]
+
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
@@ -135,7 +137,9 @@ fn a_row_does_not_notice_its_neighbours() {
     let Some(policy) = policy() else { return };
     let text = policy.text();
     let prompts: Vec<Arc<[u32]>> = (0..16)
-        .map(|index| text.encode(&format!("<|im_start|>user\n{}<|im_end|>\n", "a b ".repeat(index * 3))).unwrap().into())
+        .map(|index| {
+            text.encode(&format!("<|im_start|>user\n{}<|im_end|>\n", "a b ".repeat(index * 3))).unwrap().into()
+        })
         .collect();
     let requests =
         |range: std::ops::Range<usize>| range.map(|i| request(i as u64, &prompts[i], 1.0, 12 + i)).collect::<Vec<_>>();

@@ -1,8 +1,8 @@
 //! One block: normed attention and normed SwiGLU, each added to the residual stream.
 
 use burn::module::{Module, Param};
-use burn::tensor::backend::Backend;
 use burn::tensor::Tensor;
+use burn::tensor::backend::Backend;
 
 use super::attention::Attend;
 use super::rotary::Rotation;

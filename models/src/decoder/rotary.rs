@@ -23,9 +23,7 @@ impl<B: Backend> Rotation<B> {
         let frequencies: Vec<f64> =
             (0..half).map(|i| config.rope_theta.powf(-2.0 * i as f64 / config.head_dim as f64)).collect();
         let angles = || positions.iter().flat_map(|&p| frequencies.iter().map(move |f| p as f64 * f));
-        let tensor = |values: Vec<f32>| {
-            Tensor::from_data(TensorData::new(values, [positions.len(), 1, half]), device)
-        };
+        let tensor = |values: Vec<f32>| Tensor::from_data(TensorData::new(values, [positions.len(), 1, half]), device);
         Self {
             cos: tensor(angles().map(|a| a.cos() as f32).collect()),
             sin: tensor(angles().map(|a| a.sin() as f32).collect()),
@@ -48,12 +46,6 @@ impl<B: Backend> Rotation<B> {
         let low = x.clone().narrow(2, 0, half);
         let high = x.narrow(2, half, half);
         let (cos, sin) = (self.cos.clone(), self.sin.clone());
-        Tensor::cat(
-            vec![
-                low.clone() * cos.clone() - high.clone() * sin.clone(),
-                high * cos + low * sin,
-            ],
-            2,
-        )
+        Tensor::cat(vec![low.clone() * cos.clone() - high.clone() * sin.clone(), high * cos + low * sin], 2)
     }
 }

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use burn::tensor::Tensor;
 
+use super::Model;
 use super::cache::{LayerKv, PromptCache, RowCache, values_of};
 use super::row::Row;
-use super::Model;
 use crate::config::DecoderConfig;
 use crate::decoder::{Attend, PackedAttention, Rotation, Segment};
 use crate::generate::{GenerateError, GenerationRequest};
@@ -74,7 +74,9 @@ fn prefill_batch<B: Kernels>(model: &Model<B>, prompts: Vec<SharedPrompt>) -> Re
     let hidden = model.decoder.forward_hidden(id_tensor(&ids, device), &rotation, &mut attention);
     let logits = model.logits(hidden.select(0, id_tensor(&last, device)))?;
     let mut rows = Vec::new();
-    for ((prompt, cache), logits) in prompts.into_iter().zip(attention.caches).zip(logits.chunks_exact(config.vocab_size)) {
+    for ((prompt, cache), logits) in
+        prompts.into_iter().zip(attention.caches).zip(logits.chunks_exact(config.vocab_size))
+    {
         let cache = Arc::new(cache);
         for request in prompt.requests {
             let mut row = Row::new(request, RowCache::new(Arc::clone(&cache)));

@@ -18,9 +18,7 @@ impl Distribution {
     /// The raw softmax of `logits`; `None` where one is NaN or infinite.
     pub(crate) fn raw(logits: &[f32]) -> Option<Self> {
         let max = finite_max(logits)?;
-        let sum = pulp::Arch::new().dispatch(|| {
-            chunk_sums(logits, |logit| exp(logit - max))
-        });
+        let sum = pulp::Arch::new().dispatch(|| chunk_sums(logits, |logit| exp(logit - max)));
         Some(Self { max, temperature: 1.0, log_sum: sum.iter().sum::<f64>().ln() })
     }
 

@@ -101,10 +101,7 @@ fn scale_and_min(index: usize, packed: &[u8]) -> (f32, f32) {
     let (scale, min) = if index < 4 {
         (packed[index] & 63, packed[index + 4] & 63)
     } else {
-        (
-            (packed[index + 4] & 15) | (packed[index - 4] >> 6 << 4),
-            (packed[index + 4] >> 4) | (packed[index] >> 6 << 4),
-        )
+        ((packed[index + 4] & 15) | (packed[index - 4] >> 6 << 4), (packed[index + 4] >> 4) | (packed[index] >> 6 << 4))
     };
     (scale.into(), min.into())
 }

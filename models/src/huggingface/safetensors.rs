@@ -8,21 +8,21 @@ use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
 use half::{bf16, f16};
+use safetensors::Dtype;
 use safetensors::tensor::Metadata;
-use safetensors::{Dtype, SafeTensors};
 
 use super::read_json;
 use crate::load::LoadError;
 
 /// The files that hold a model's tensors.
 #[derive(Debug)]
-pub(super) struct Shards {
+pub(crate) struct Shards {
     dir: PathBuf,
     files: Vec<Shard>,
 }
 
 #[derive(Debug)]
-struct Shard {
+pub(crate) struct Shard {
     path: PathBuf,
     file: File,
     header: Metadata,
@@ -72,7 +72,7 @@ fn indexed_files(dir: &Path, index: &Path) -> Result<Vec<PathBuf>, LoadError> {
 }
 
 impl Shard {
-    fn open(path: PathBuf) -> Result<Self, LoadError> {
+    pub(crate) fn open(path: PathBuf) -> Result<Self, LoadError> {
         let mut file = File::open(&path).map_err(|e| LoadError::io(&path, e))?;
         let length = file.metadata().map_err(|e| LoadError::io(&path, e))?.len();
         let mut size = [0; 8];
@@ -82,14 +82,14 @@ impl Shard {
             let reason = format!("its header claims {header_size} bytes of a file of {length}: it is truncated");
             return Err(LoadError::malformed(&path, reason));
         }
-        let mut bytes = size.to_vec();
-        bytes.resize(8 + header_size as usize, 0);
-        file.read_exact(&mut bytes[8..]).map_err(|e| LoadError::io(&path, e))?;
-        let (_, header) = SafeTensors::read_metadata(&bytes).map_err(|e| LoadError::malformed(&path, e.to_string()))?;
+        let mut bytes = vec![0; header_size as usize];
+        file.read_exact(&mut bytes).map_err(|e| LoadError::io(&path, e))?;
+        let header: Metadata =
+            serde_json::from_slice(&bytes).map_err(|e| LoadError::malformed(&path, e.to_string()))?;
         Ok(Self { path, file, header, data_start: 8 + header_size })
     }
 
-    fn tensor(&mut self, name: &str, shape: &[usize]) -> Result<Vec<f32>, LoadError> {
+    pub(crate) fn tensor(&mut self, name: &str, shape: &[usize]) -> Result<Vec<f32>, LoadError> {
         let fail = |reason: String| LoadError::tensor(&self.path, name, reason);
         let info = self.header.info(name).ok_or_else(|| fail("is missing".into()))?;
         if info.shape != shape {
@@ -97,8 +97,17 @@ impl Shard {
         }
         let (start, end) = info.data_offsets;
         let length = self.file.metadata().map_err(|e| LoadError::io(&self.path, e))?.len();
-        if self.data_start.checked_add(end as u64).is_none_or(|end| end > length) || start > end {
+        if self.data_start.checked_add(end as u64).is_none_or(|end| end > length) {
             return Err(fail(format!("ends behind the end of the file ({length} bytes): it is truncated")));
+        }
+        let width = info.dtype.bitsize() / 8;
+        let wanted = shape.iter().try_fold(width, |product, &size| product.checked_mul(size));
+        if start > end || wanted != Some(end - start) {
+            return Err(fail(format!("spans bytes {start} to {end}, which is not the size of its shape {shape:?}")));
+        }
+        let values: usize = info.shape.iter().product();
+        if values.checked_mul(info.dtype.bitsize()) != (end - start).checked_mul(8) {
+            return Err(fail(format!("has {} bytes for {values} values of {:?}", end - start, info.dtype)));
         }
         let mut raw = vec![0; end - start];
         self.file.seek(SeekFrom::Start(self.data_start + start as u64)).map_err(|e| LoadError::io(&self.path, e))?;

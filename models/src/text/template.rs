@@ -93,7 +93,17 @@ fn seconds_now() -> u64 {
 /// The parts of `strftime` that chat templates use, in UTC. Unknown directives are an error rather than silently kept.
 fn strftime(format: &str, seconds: u64) -> Result<String, Error> {
     const MONTHS: [&str; 12] = [
-        "January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November",
+        "January",
+        "February",
+        "March",
+        "April",
+        "May",
+        "June",
+        "July",
+        "August",
+        "September",
+        "October",
+        "November",
         "December",
     ];
     const DAYS: [&str; 7] = ["Thursday", "Friday", "Saturday", "Sunday", "Monday", "Tuesday", "Wednesday"];
