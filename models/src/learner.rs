@@ -13,6 +13,7 @@ pub mod kernels;
 mod open;
 pub(crate) mod parameters;
 mod pass;
+mod persistence;
 mod plan;
 #[cfg(test)]
 mod tests;
@@ -118,13 +119,11 @@ impl<B: Kernels> Train for Learner<B> {
     }
 
     fn save(&self, dir: &Path) -> Result<(), TrainError> {
-        let _ = dir;
-        Err(TrainError::Backend("checkpoints follow".into()))
+        self.write(dir)
     }
 
     fn restore(&mut self, dir: &Path) -> Result<(), TrainError> {
-        let _ = dir;
-        Err(TrainError::Backend("checkpoints follow".into()))
+        self.read(dir)
     }
 }
 
