@@ -14,13 +14,13 @@ const MALFORMED: i32 = -2;
 const FRAME_MAX: usize = (8 << 20) + (64 << 10);
 
 pub(super) fn link(linker: &mut Linker<GuestState>) -> wasmtime::Result<()> {
-    linker.func_wrap("host", "call", |mut caller: Caller<'_, GuestState>, a: i32, b: i32, c: i32, d: i32| {
-        call(&mut caller, (a, b, c, d))
+    linker.func_wrap_async("host", "call", |mut caller: Caller<'_, GuestState>, arguments: (i32, i32, i32, i32)| {
+        Box::new(async move { call(&mut caller, arguments).await })
     })?;
     Ok(())
 }
 
-fn call(
+async fn call(
     caller: &mut Caller<'_, GuestState>,
     (ptr, length, out_ptr, out_length): (i32, i32, i32, i32),
 ) -> wasmtime::Result<i32> {
@@ -44,11 +44,11 @@ fn call(
         },
         _ => return Ok(MALFORMED),
     };
-    respond(caller, &response, out_ptr, out_length)
+    respond(caller, &response, out_ptr, out_length).await
 }
 
 /// Puts a response into memory that the guest allocates.
-fn respond(
+async fn respond(
     caller: &mut Caller<'_, GuestState>,
     response: &[u8],
     out_ptr: i32,
@@ -57,7 +57,7 @@ fn respond(
     charge(caller, response.len() as u64)?;
     let alloc = caller.get_export("host_alloc").and_then(wasmtime::Extern::into_func);
     let (Some(alloc), Ok(length)) = (alloc, i32::try_from(response.len())) else { return Ok(MALFORMED) };
-    let at = alloc.typed::<i32, i32>(&*caller)?.call(&mut *caller, length)?;
+    let at = alloc.typed::<i32, i32>(&*caller)?.call_async(&mut *caller, length).await?;
     let Some((memory, _)) = split(caller) else { return Ok(MALFORMED) };
     let written = (at != 0)
         .then(|| memory::write(memory, at, response))
