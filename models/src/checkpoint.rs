@@ -127,7 +127,23 @@ fn read_json<T: DeserializeOwned>(path: &Path) -> Result<T, TrainError> {
 pub(crate) fn write_tensors(path: &Path, tensors: &[NamedTensor]) -> Result<(), TrainError> {
     let views = tensors.iter().map(|tensor| (tensor.name.as_str(), tensor));
     let metadata = HashMap::from([("format".to_owned(), "pt".to_owned())]);
-    safetensors::serialize_to_file(views, Some(metadata), path).map_err(|error| failed(path, error))
+    safetensors::serialize_to_file(views, Some(metadata), path).map_err(|error| failed(path, error))?;
+    share(path).map_err(|error| failed(path, error))
+}
+
+/// Makes a file as readable as its directory: the safetensors library keeps what it writes to the user alone.
+#[cfg(unix)]
+fn share(path: &Path) -> std::io::Result<()> {
+    use std::os::unix::fs::PermissionsExt;
+
+    let parent = path.parent().unwrap_or(Path::new("."));
+    let mode = std::fs::metadata(parent)?.permissions().mode() & 0o666;
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode))
+}
+
+#[cfg(not(unix))]
+fn share(_: &Path) -> std::io::Result<()> {
+    Ok(())
 }
 
 impl View for &NamedTensor {
