@@ -49,7 +49,8 @@ fn facts(directory: &Path) -> Result<(), Box<dyn Error>> {
     let prompt_ids = text.encode(&prompt)?;
     let completion_ids = text.encode("It is written in Rust, a systems language.<|im_end|>")?;
     let logprobs = policy.score(&prompt_ids, &completion_ids)?;
-    let texts = TEXTS.iter().map(|&string| Ok((string, text.encode(string)?))).collect::<Result<Vec<_>, TextError>>()?;
+    let texts =
+        TEXTS.iter().map(|&string| Ok((string, text.encode(string)?))).collect::<Result<Vec<_>, TextError>>()?;
     let facts = serde_json::json!({
         "texts": texts,
         "messages": chat(),

@@ -66,6 +66,16 @@ fn peak_memory() -> String {
     peak.map_or_else(|| "unknown".to_owned(), |value| value.trim().to_owned())
 }
 
+/// Processor seconds used so far by all threads (user, system): comparable between runs on a machine with other work.
+fn processor_seconds() -> (f64, f64) {
+    const TICKS_PER_SECOND: f64 = 100.0;
+    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    // The command's name, in brackets, may hold spaces; user and system time are the 12th and 13th fields after it.
+    let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
+    let seconds = |index: usize| fields.get(index).and_then(|ticks| ticks.parse::<f64>().ok()).unwrap_or(f64::NAN);
+    (seconds(11) / TICKS_PER_SECOND, seconds(12) / TICKS_PER_SECOND)
+}
+
 fn main() -> Result<(), Box<dyn Error>> {
     let argument = |index: usize, default: usize| std::env::args().nth(index).map_or(Ok(default), |text| text.parse());
     let (steps, micro_batch_tokens, completion) = (argument(1, 3)?, argument(2, 1200)?, argument(3, 64)?);
@@ -89,11 +99,13 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut learner = Learner::new(Arc::new(decoder), config, Default::default());
     let groups = groups(completion);
     for step in 1..=steps {
-        let start = Instant::now();
+        let (start, (user, system)) = (Instant::now(), processor_seconds());
         let report = learner.step(&groups, &objective, 1.0, &mut |_, _| ())?;
-        let seconds = start.elapsed().as_secs_f64();
+        let (seconds, (user_now, system_now)) = (start.elapsed().as_secs_f64(), processor_seconds());
         println!(
-            "step {step}: {seconds:.2} s, {:.0} forward tokens/s, {:.0} trained tokens/s, peak memory {}, loss {:.4}, gradient norm {:.3}, entropy {:.3}",
+            "step {step}: {seconds:.2} s, processor {:.2} s user + {:.2} s system, {:.0} forward tokens/s, {:.0} trained tokens/s, peak memory {}, loss {:.4}, gradient norm {:.3}, entropy {:.3}",
+            user_now - user,
+            system_now - system,
             report.forward_tokens as f64 / seconds,
             report.trained_tokens as f64 / seconds,
             peak_memory(),

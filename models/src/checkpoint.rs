@@ -107,7 +107,8 @@ pub(crate) fn read_steps(dir: &Path) -> Result<u64, TrainError> {
     let path = dir.join(TRAINER_FILE);
     let state: TrainerState = read_json(&path)?;
     if state.format != FORMAT {
-        let reason = format!("format {} was written by another version of this program, which reads {FORMAT}", state.format);
+        let reason =
+            format!("format {} was written by another version of this program, which reads {FORMAT}", state.format);
         return Err(failed(&path, reason));
     }
     Ok(state.steps)

@@ -137,7 +137,10 @@ mod tests {
         assert_eq!(refused(|o| o.clip_low = 0.0, 8), "clip_low");
         assert_eq!(refused(|o| o.clip_low = f64::NAN, 8), "clip_low");
         assert_eq!(refused(|o| o.clip_high = f64::INFINITY, 8), "clip_high");
-        assert_eq!(refused(|o| o.aggregation = Aggregation::SeqMeanTokenSumNorm(0.0), 8), "aggregation.seq_mean_token_sum_norm");
+        assert_eq!(
+            refused(|o| o.aggregation = Aggregation::SeqMeanTokenSumNorm(0.0), 8),
+            "aggregation.seq_mean_token_sum_norm"
+        );
         assert_eq!(
             refused(|o| o.advantage = Advantage::Grpo { std: StdKind::Sample, epsilon: -1.0 }, 8),
             "advantage.epsilon"

@@ -83,7 +83,9 @@ mod tests {
     fn a_directory_is_replaced_whole_or_not_at_all() {
         let root = tempfile::tempdir().unwrap();
         let dir = root.path().join("checkpoint");
-        let fill = |content: &'static str| move |path: &Path| fs::write(path.join("file"), content).map_err(|e| failed(path, e));
+        let fill = |content: &'static str| {
+            move |path: &Path| fs::write(path.join("file"), content).map_err(|e| failed(path, e))
+        };
         write_directory(&dir, fill("one")).unwrap();
         write_directory(&dir, fill("two")).unwrap();
         assert_eq!(fs::read_to_string(dir.join("file")).unwrap(), "two");

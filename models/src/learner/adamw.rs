@@ -55,7 +55,8 @@ impl<B: Kernels> AdamW<B> {
         };
         let moments = self.first_moments.drain(..).zip(self.second_moments.drain(..)).collect::<Vec<_>>();
         let mut updated = Vec::with_capacity(slots.len());
-        for (((slot, parameter), gradient), (first, second)) in slots.iter().zip(parameters).zip(gradients).zip(moments) {
+        for (((slot, parameter), gradient), (first, second)) in slots.iter().zip(parameters).zip(gradients).zip(moments)
+        {
             step.weight_decay = if slot.is_decayed() { config.weight_decay } else { 0.0 };
             let gradient = gradient.unwrap_or_else(|| parameter.zeros_like());
             let new = B::adamw(parameter, gradient, first, second, &step);

@@ -126,7 +126,11 @@ pub trait Kernels: Backend {
     }
 
     /// Statistics of each row of `logits` (`[rows, vocab]`) for the token `targets[row]`.
-    fn row_statistics(logits: &Tensor<Self, 2>, targets: &[u32], temperature: f32) -> Result<Vec<RowStatistics>, String> {
+    fn row_statistics(
+        logits: &Tensor<Self, 2>,
+        targets: &[u32],
+        temperature: f32,
+    ) -> Result<Vec<RowStatistics>, String> {
         generic::row_statistics(logits, targets, temperature)
     }
 

@@ -20,19 +20,19 @@ impl LoadedPolicy {
         match self.device() {
             Device::Cpu => self.learner_on::<Cpu>(config, Default::default()),
             #[cfg(feature = "cuda")]
-            Device::Cuda(ordinal) => self.learner_on::<crate::backend::Cuda>(config, burn::backend::cuda::CudaDevice::new(ordinal)),
+            Device::Cuda(ordinal) => {
+                self.learner_on::<crate::backend::Cuda>(config, burn::backend::cuda::CudaDevice::new(ordinal))
+            }
             #[cfg(not(feature = "cuda"))]
             other @ Device::Cuda(_) => Err(TrainError::Backend(format!("this binary has no learner for `{other}`"))),
         }
     }
 
-    fn learner_on<B: Kernels>(
-        &self,
-        config: OptimizerConfig,
-        device: B::Device,
-    ) -> Result<Box<dyn Train>, TrainError> {
-        let decoder: Arc<Decoder<B>> =
-            self.weights().downcast().ok_or_else(|| TrainError::Backend("the weights belong to another device".into()))?;
+    fn learner_on<B: Kernels>(&self, config: OptimizerConfig, device: B::Device) -> Result<Box<dyn Train>, TrainError> {
+        let decoder: Arc<Decoder<B>> = self
+            .weights()
+            .downcast()
+            .ok_or_else(|| TrainError::Backend("the weights belong to another device".into()))?;
         Ok(Box::new(Learner::new(decoder, config, device).with_text(self.text())))
     }
 }

@@ -117,19 +117,14 @@ pub(crate) fn assemble<B: Backend>(config: &DecoderConfig, flat: Vec<Tensor<B, 1
         let dims = &slots[slot].dims;
         Param::initialized(ParamId::new(), take(slot).reshape([dims[0], dims[1]]))
     };
-    let norm = |slot: usize| RmsNorm {
-        weight: Param::initialized(ParamId::new(), take(slot)),
-        epsilon: config.rms_norm_eps,
-    };
+    let norm =
+        |slot: usize| RmsNorm { weight: Param::initialized(ParamId::new(), take(slot)), epsilon: config.rms_norm_eps };
     let layers = (0..config.num_hidden_layers)
         .map(|layer| {
             let slot = |part| layer_slot(layer, part);
             Layer {
                 attention_norm: norm(slot(LayerSlot::AttentionNorm)),
-                attention: SelfAttention {
-                    qkv: matrix(slot(LayerSlot::Qkv)),
-                    output: matrix(slot(LayerSlot::Output)),
-                },
+                attention: SelfAttention { qkv: matrix(slot(LayerSlot::Qkv)), output: matrix(slot(LayerSlot::Output)) },
                 feed_forward_norm: norm(slot(LayerSlot::FeedForwardNorm)),
                 feed_forward: FeedForward {
                     gate_up: matrix(slot(LayerSlot::GateUp)),

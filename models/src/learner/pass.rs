@@ -104,8 +104,7 @@ impl<B: Kernels> Pass<B> {
         sum.add_product(slot(LayerSlot::GateUp), &normed, &of_gate_up);
         let of_normed = B::product_transposed(&of_gate_up, &layer.feed_forward.gate_up.val());
         let scale = &layer.feed_forward_norm;
-        let (of_middle, of_scale) =
-            B::rms_norm_backward(&trace.middle, &scale.weight.val(), scale.epsilon, of_normed);
+        let (of_middle, of_scale) = B::rms_norm_backward(&trace.middle, &scale.weight.val(), scale.epsilon, of_normed);
         sum.add(slot(LayerSlot::FeedForwardNorm), of_scale);
         of_middle + gradient
     }

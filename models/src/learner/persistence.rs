@@ -73,11 +73,8 @@ impl<B: Kernels> Learner<B> {
     /// A checkpoint of another policy is refused, not reinterpreted.
     fn check_shape(&self, dir: &Path, found: &DecoderConfig) -> Result<(), TrainError> {
         let own = &self.decoder.config;
-        let comparable = DecoderConfig {
-            bos_token_id: own.bos_token_id,
-            eos_token_ids: own.eos_token_ids.clone(),
-            ..found.clone()
-        };
+        let comparable =
+            DecoderConfig { bos_token_id: own.bos_token_id, eos_token_ids: own.eos_token_ids.clone(), ..found.clone() };
         if comparable == *own {
             return Ok(());
         }

@@ -91,7 +91,6 @@ impl Packer {
         }
     }
 
-
     /// Adds a completion up to its `last` trained token, and its prompt unless that is already in the micro-batch.
     fn add(
         &mut self,
@@ -111,7 +110,8 @@ impl Packer {
             Some((_, start)) if !full => start,
             _ => self.current.append(prompt_ids, 0, None),
         };
-        let first = self.current.append(&sequence.completion_ids[..last], prompt_ids.len(), Some((start, prompt_ids.len())));
+        let first =
+            self.current.append(&sequence.completion_ids[..last], prompt_ids.len(), Some((start, prompt_ids.len())));
         let last_prompt_row = start + prompt_ids.len() - 1;
         let row = |token: usize| if token == 0 { last_prompt_row } else { first + token - 1 };
         let targets = (0..=last).filter(|&token| sequence.loss_mask[token]).map(|token| Target {

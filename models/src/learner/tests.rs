@@ -93,16 +93,9 @@ fn by_hand(config: &DecoderConfig, budget: usize, temperature: f32) -> Vec<Vec<f
     let (mut tally, mut sum) = (Tally::default(), Gradient::zero(slots(config).len()));
     for batch in plan(config, budget) {
         let (pass, hidden) = Pass::forward(&decoder, &batch, &Default::default());
-        let of_hidden = head::loss_and_gradient(
-            &decoder,
-            hidden,
-            &batch.targets,
-            &objective(),
-            temperature,
-            &mut tally,
-            &mut sum,
-        )
-        .unwrap();
+        let of_hidden =
+            head::loss_and_gradient(&decoder, hidden, &batch.targets, &objective(), temperature, &mut tally, &mut sum)
+                .unwrap();
         pass.backward(&decoder, &batch, of_hidden, &mut sum);
     }
     sum.into_slots().into_iter().map(|slot| slot.unwrap().into_data().to_vec().unwrap()).collect()
@@ -126,7 +119,8 @@ fn by_autodiff(config: &DecoderConfig, temperature: f32) -> Vec<Vec<f32>> {
         let hidden = decoder.forward_hidden(ids, &rotation, &mut attention);
         let logprobs = log_softmax(decoder.logits(hidden) / temperature, 1);
         for target in &batch.targets {
-            let logprob = logprobs.clone().slice([target.row..target.row + 1, target.id as usize..target.id as usize + 1]);
+            let logprob =
+                logprobs.clone().slice([target.row..target.row + 1, target.id as usize..target.id as usize + 1]);
             loss = loss - logprob.reshape([1]) * (target.weight * target.advantage);
         }
     }

@@ -133,10 +133,7 @@ mod tests {
         }
         assert_eq!(GRPO.of_group(&[0.7]), Ok(vec![0.0]));
         assert_eq!(Advantage::DrGrpo {}.of_group(&[0.7]), Ok(vec![0.0]));
-        assert_eq!(
-            Advantage::Rloo {}.of_group(&[0.7]),
-            Err(AdvantageError::GroupTooSmall { size: 1, least: 2 })
-        );
+        assert_eq!(Advantage::Rloo {}.of_group(&[0.7]), Err(AdvantageError::GroupTooSmall { size: 1, least: 2 }));
     }
 
     #[test]

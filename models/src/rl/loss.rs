@@ -64,8 +64,7 @@ pub fn evaluate(objective: &Objective, sequences: &[Sequence<'_>]) -> Result<Los
     let trained: Vec<usize> =
         sequences.iter().map(|sequence| sequence.loss_mask.iter().filter(|&&trained| trained).count()).collect();
     let weights = objective.aggregation.sequence_weights(&trained);
-    let mut loss =
-        Loss { value: 0.0, gradient: Vec::new(), clipped_tokens: 0, trained_tokens: trained.iter().sum() };
+    let mut loss = Loss { value: 0.0, gradient: Vec::new(), clipped_tokens: 0, trained_tokens: trained.iter().sum() };
     for (sequence, weight) in sequences.iter().zip(weights) {
         let mut gradient = vec![0.0; sequence.loss_mask.len()];
         for (position, _) in sequence.loss_mask.iter().enumerate().filter(|&(_, &trained)| trained) {

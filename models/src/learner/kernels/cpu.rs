@@ -98,7 +98,11 @@ impl Kernels for Flex {
         attention::backward(qkv, shape, &probabilities, gradient)
     }
 
-    fn row_statistics(logits: &Tensor<Self, 2>, targets: &[u32], temperature: f32) -> Result<Vec<RowStatistics>, String> {
+    fn row_statistics(
+        logits: &Tensor<Self, 2>,
+        targets: &[u32],
+        temperature: f32,
+    ) -> Result<Vec<RowStatistics>, String> {
         Ok(loss::row_statistics(logits, targets, temperature))
     }
 
@@ -143,7 +147,8 @@ impl Kernels for Flex {
     fn add_product(into: Option<Tensor<Self, 1>>, lhs: &Tensor<Self, 2>, rhs: &Tensor<Self, 2>) -> Tensor<Self, 1> {
         let ([rows, height], [_, width]) = (lhs.dims(), rhs.dims());
         let accumulate = into.is_some();
-        let mut into = into.map_or_else(|| ValuesMut::of(tensor(vec![0.0; height * width], [height * width])), ValuesMut::of);
+        let mut into =
+            into.map_or_else(|| ValuesMut::of(tensor(vec![0.0; height * width], [height * width])), ValuesMut::of);
         let (lhs, rhs) = (Values::of(lhs), Values::of(rhs));
         matrix::multiply(
             MatrixMut::new(into.as_mut_slice(), 0, [height, width], width),
@@ -158,7 +163,7 @@ impl Kernels for Flex {
 
     fn sum_of_squares(x: &Tensor<Self, 1>) -> Result<f64, String> {
         let x = Values::of(x);
-        let sums: Vec<f64> = x.as_slice().par_chunks(1 << 16).map(|chunk| vector::sum_of_squares(chunk)).collect();
+        let sums: Vec<f64> = x.as_slice().par_chunks(1 << 16).map(vector::sum_of_squares).collect();
         Ok(sums.iter().sum())
     }
 

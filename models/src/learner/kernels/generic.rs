@@ -125,10 +125,7 @@ fn by_head<B: Backend>(qkv: &Tensor<B, 2>, shape: &AttentionShape) -> Tensor<B, 
     qkv.clone().reshape([rows, shape.heads + 2 * shape.kv_heads, shape.head_dim])
 }
 
-pub(super) fn attention<B: Backend>(
-    qkv: &Tensor<B, 2>,
-    shape: &AttentionShape,
-) -> (Tensor<B, 2>, Vec<Tensor<B, 3>>) {
+pub(super) fn attention<B: Backend>(qkv: &Tensor<B, 2>, shape: &AttentionShape) -> (Tensor<B, 2>, Vec<Tensor<B, 3>>) {
     let by_head = by_head(qkv, shape);
     let factor = (shape.head_dim as f64).powf(-0.5);
     let (mut mixed, mut probabilities) = (Vec::new(), Vec::new());
@@ -199,11 +196,8 @@ pub(super) fn row_statistics<B: Backend>(
 ) -> Result<Vec<RowStatistics>, String> {
     let target = logits.clone().gather(1, target_indices(targets, &logits.device()));
     let (raw, mean) = log_sum_exp(logits);
-    let (tempered, tempered_mean) = if temperature == 1.0 {
-        (raw.clone(), mean)
-    } else {
-        log_sum_exp(&(logits.clone() / temperature))
-    };
+    let (tempered, tempered_mean) =
+        if temperature == 1.0 { (raw.clone(), mean) } else { log_sum_exp(&(logits.clone() / temperature)) };
     let columns = Tensor::cat(vec![target, raw, tempered, tempered_mean], 1);
     let values = columns.into_data().convert::<f32>().into_vec::<f32>().map_err(|error| format!("{error:?}"))?;
     let statistics = values.chunks_exact(4).map(|row| {

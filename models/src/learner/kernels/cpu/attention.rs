@@ -102,11 +102,14 @@ fn forward_segment(qkv: &[f32], shape: &AttentionShape, segment: &Segment, mixed
             let out = MatrixMut::new(scores, column, [tokens, rows.len()], seen);
             multiply(out, head.queries(), head.keys(&rows).transposed(), factor, false, Cores::One);
         }
-        vectorised(#[inline(always)] || {
-            for (token, row) in scores.chunks_exact_mut(seen).enumerate() {
-                causal_softmax(row, prefix + token + 1);
-            }
-        });
+        vectorised(
+            #[inline(always)]
+            || {
+                for (token, row) in scores.chunks_exact_mut(seen).enumerate() {
+                    causal_softmax(row, prefix + token + 1);
+                }
+            },
+        );
         for (rows, column) in head.seen() {
             let out = MatrixMut::new(mixed, index * dim, [tokens, dim], width);
             let weights = Matrix::new(scores, column, [tokens, rows.len()], seen);
@@ -218,13 +221,16 @@ impl Backward<'_> {
             multiply(out, self.outer(head.head), head.values(&rows).transposed(), 1.0, false, Cores::One);
         }
         let factor = (self.shape.head_dim as f32).sqrt().recip();
-        vectorised(#[inline(always)] || {
-            for (row, weights) in of_scores.chunks_exact_mut(seen).zip(weights.chunks_exact(seen)) {
-                let along = dot(row, weights);
-                for (value, weight) in row.iter_mut().zip(weights) {
-                    *value = (*value - along) * weight * factor;
+        vectorised(
+            #[inline(always)]
+            || {
+                for (row, weights) in of_scores.chunks_exact_mut(seen).zip(weights.chunks_exact(seen)) {
+                    let along = dot(row, weights);
+                    for (value, weight) in row.iter_mut().zip(weights) {
+                        *value = (*value - along) * weight * factor;
+                    }
                 }
-            }
-        });
+            },
+        );
     }
 }

@@ -20,14 +20,17 @@ pub(super) fn rms_norm(x: &Tensor<Flex, 2>, scale: &Tensor<Flex, 1>, epsilon: f3
     let mut out = vec![0.0; rows * width];
     let task = ROWS_PER_TASK * width;
     out.par_chunks_mut(task).zip(x.as_slice().par_chunks(task)).for_each(|(out, x)| {
-        vectorised(#[inline(always)] || {
-            for (out, x) in out.chunks_exact_mut(width).zip(x.chunks_exact(width)) {
-                let inverse = inverse_rms(x, epsilon);
-                for ((out, x), scale) in out.iter_mut().zip(x).zip(scale.as_slice()) {
-                    *out = x * inverse * scale;
+        vectorised(
+            #[inline(always)]
+            || {
+                for (out, x) in out.chunks_exact_mut(width).zip(x.chunks_exact(width)) {
+                    let inverse = inverse_rms(x, epsilon);
+                    for ((out, x), scale) in out.iter_mut().zip(x).zip(scale.as_slice()) {
+                        *out = x * inverse * scale;
+                    }
                 }
-            }
-        });
+            },
+        );
     });
     tensor(out, [rows, width])
 }
@@ -47,11 +50,14 @@ pub(super) fn rms_norm_backward(
         .zip(x.as_slice().par_chunks(task))
         .map(|(gradient, x)| {
             let mut of_scale = vec![0.0; width];
-            vectorised(#[inline(always)] || {
-                for (gradient, x) in gradient.chunks_exact_mut(width).zip(x.chunks_exact(width)) {
-                    rms_norm_row_backward(x, scale.as_slice(), epsilon, gradient, &mut of_scale);
-                }
-            });
+            vectorised(
+                #[inline(always)]
+                || {
+                    for (gradient, x) in gradient.chunks_exact_mut(width).zip(x.chunks_exact(width)) {
+                        rms_norm_row_backward(x, scale.as_slice(), epsilon, gradient, &mut of_scale);
+                    }
+                },
+            );
             of_scale
         })
         .collect();
@@ -90,14 +96,17 @@ pub(super) fn swiglu(gate_up: &Tensor<Flex, 2>) -> Tensor<Flex, 2> {
     let mut out = vec![0.0; rows * width];
     let tasks = out.par_chunks_mut(ROWS_PER_TASK * width).zip(gate_up.as_slice().par_chunks(ROWS_PER_TASK * both));
     tasks.for_each(|(out, gate_up)| {
-        vectorised(#[inline(always)] || {
-            for (out, gate_up) in out.chunks_exact_mut(width).zip(gate_up.chunks_exact(both)) {
-                let (gate, up) = gate_up.split_at(width);
-                for ((out, gate), up) in out.iter_mut().zip(gate).zip(up) {
-                    *out = gate * sigmoid(*gate) * up;
+        vectorised(
+            #[inline(always)]
+            || {
+                for (out, gate_up) in out.chunks_exact_mut(width).zip(gate_up.chunks_exact(both)) {
+                    let (gate, up) = gate_up.split_at(width);
+                    for ((out, gate), up) in out.iter_mut().zip(gate).zip(up) {
+                        *out = gate * sigmoid(*gate) * up;
+                    }
                 }
-            }
-        });
+            },
+        );
     });
     tensor(out, [rows, width])
 }
@@ -117,13 +126,16 @@ pub(super) fn swiglu_backward(
         .zip(gate_up.as_slice().par_chunks(task_both))
         .zip(gradient.as_slice().par_chunks(task))
         .for_each(|(((activated, of_gate_up), gate_up), gradient)| {
-            vectorised(#[inline(always)] || {
-                let outputs = activated.chunks_exact_mut(width).zip(of_gate_up.chunks_exact_mut(both));
-                let inputs = gate_up.chunks_exact(both).zip(gradient.chunks_exact(width));
-                for ((activated, of_gate_up), (gate_up, gradient)) in outputs.zip(inputs) {
-                    swiglu_row_backward(gate_up, gradient, activated, of_gate_up);
-                }
-            });
+            vectorised(
+                #[inline(always)]
+                || {
+                    let outputs = activated.chunks_exact_mut(width).zip(of_gate_up.chunks_exact_mut(both));
+                    let inputs = gate_up.chunks_exact(both).zip(gradient.chunks_exact(width));
+                    for ((activated, of_gate_up), (gate_up, gradient)) in outputs.zip(inputs) {
+                        swiglu_row_backward(gate_up, gradient, activated, of_gate_up);
+                    }
+                },
+            );
         });
     (tensor(activated, [rows, width]), tensor(of_gate_up, [rows, both]))
 }
@@ -150,17 +162,20 @@ pub(super) fn rotate(qkv: Tensor<Flex, 2>, shape: &AttentionShape, rotation: &Ro
     let (cos, sin, mut qkv) = (Values::of(cos), Values::of(sin), ValuesMut::of(qkv));
     let angles = cos.as_slice().par_chunks(ROWS_PER_TASK * half).zip(sin.as_slice().par_chunks(ROWS_PER_TASK * half));
     qkv.as_mut_slice().par_chunks_mut(ROWS_PER_TASK * width).zip(angles).for_each(|(rows, (cos, sin))| {
-        vectorised(#[inline(always)] || {
-            let angles = cos.chunks_exact(half).zip(sin.chunks_exact(half));
-            for (row, (cos, sin)) in rows.chunks_exact_mut(width).zip(angles) {
-                for head in row[..turning].chunks_exact_mut(head) {
-                    let (low, high) = head.split_at_mut(half);
-                    for (((low, high), cos), sin) in low.iter_mut().zip(high).zip(cos).zip(sin) {
-                        (*low, *high) = (*low * cos - *high * sin, *high * cos + *low * sin);
+        vectorised(
+            #[inline(always)]
+            || {
+                let angles = cos.chunks_exact(half).zip(sin.chunks_exact(half));
+                for (row, (cos, sin)) in rows.chunks_exact_mut(width).zip(angles) {
+                    for head in row[..turning].chunks_exact_mut(head) {
+                        let (low, high) = head.split_at_mut(half);
+                        for (((low, high), cos), sin) in low.iter_mut().zip(high).zip(cos).zip(sin) {
+                            (*low, *high) = (*low * cos - *high * sin, *high * cos + *low * sin);
+                        }
                     }
                 }
-            }
-        });
+            },
+        );
     });
     qkv.into_tensor()
 }

@@ -42,17 +42,20 @@ fn add_terms(logits: &[f32], inverse: f32, peak: f32, sums: &mut [f32; LANES], m
 }
 
 fn statistics(logits: &[f32], target: usize, temperature: f32) -> RowStatistics {
-    vectorised(#[inline(always)] || {
-        let (raw, mean) = log_sum_exp(logits, 1.0);
-        let (tempered, mean) = if temperature == 1.0 { (raw, mean) } else { log_sum_exp(logits, temperature) };
-        let target = f64::from(logits[target]);
-        RowStatistics {
-            raw_logprob: target - raw,
-            logprob: target / f64::from(temperature) - tempered,
-            entropy: tempered - mean,
-            log_sum_exp: tempered,
-        }
-    })
+    vectorised(
+        #[inline(always)]
+        || {
+            let (raw, mean) = log_sum_exp(logits, 1.0);
+            let (tempered, mean) = if temperature == 1.0 { (raw, mean) } else { log_sum_exp(logits, temperature) };
+            let target = f64::from(logits[target]);
+            RowStatistics {
+                raw_logprob: target - raw,
+                logprob: target / f64::from(temperature) - tempered,
+                entropy: tempered - mean,
+                log_sum_exp: tempered,
+            }
+        },
+    )
 }
 
 pub(super) fn row_statistics(logits: &Tensor<Flex, 2>, targets: &[u32], temperature: f32) -> Vec<RowStatistics> {
@@ -76,11 +79,14 @@ pub(super) fn logits_backward(
         let inverse = temperature.recip();
         let factor = (gradient / f64::from(temperature)) as f32;
         let log_sum = statistics.log_sum_exp as f32;
-        vectorised(#[inline(always)] || {
-            for value in row.iter_mut() {
-                *value = -factor * exp(value.mul_add(inverse, -log_sum));
-            }
-        });
+        vectorised(
+            #[inline(always)]
+            || {
+                for value in row.iter_mut() {
+                    *value = -factor * exp(value.mul_add(inverse, -log_sum));
+                }
+            },
+        );
         row[target as usize] += factor;
     });
     logits.into_tensor()

@@ -28,7 +28,10 @@ pub(super) fn adamw(
         .zip(old.as_slice().par_chunks(VALUES_PER_TASK))
         .zip(gradient.as_slice().par_chunks(VALUES_PER_TASK))
         .for_each(|((((new, first), second), old), gradient)| {
-            vectorised(#[inline(always)] || update(new, first, second, old, gradient, step));
+            vectorised(
+                #[inline(always)]
+                || update(new, first, second, old, gradient, step),
+            );
         });
     Updated { parameter: tensor(new, [count]), first_moment: first.into_tensor(), second_moment: second.into_tensor() }
 }

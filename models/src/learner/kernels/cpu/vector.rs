@@ -87,7 +87,10 @@ pub(super) fn max(x: &[f32]) -> f32 {
 
 /// Σ x², in f64 from f32 sums of short runs.
 pub(super) fn sum_of_squares(x: &[f32]) -> f64 {
-    vectorised(#[inline(always)] || x.chunks(1024).map(|run| f64::from(dot(run, run))).sum())
+    vectorised(
+        #[inline(always)]
+        || x.chunks(1024).map(|run| f64::from(dot(run, run))).sum(),
+    )
 }
 
 #[cfg(test)]
