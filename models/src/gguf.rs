@@ -153,11 +153,11 @@ fn decoder_config(path: &Path, header: &Header) -> Result<DecoderConfig, LoadErr
     }
     let key = |suffix: &str| format!("{architecture}.{suffix}");
     let size = |suffix: &str| header.size(&key(suffix)).map_err(malformed);
-    if let Some(value) = header.metadata.get(&key("rope.scaling.type")) {
-        if !matches!(value, Value::String(kind) if kind == "none") {
-            let what = format!("rope scaling {value:?}");
-            return Err(LoadError::Unsupported { path: path.to_owned(), what });
-        }
+    if let Some(value) = header.metadata.get(&key("rope.scaling.type"))
+        && !matches!(value, Value::String(kind) if kind == "none")
+    {
+        let what = format!("rope scaling {value:?}");
+        return Err(LoadError::Unsupported { path: path.to_owned(), what });
     }
     let (hidden_size, heads) = (size("embedding_length")?, size("attention.head_count")?);
     let head_dim = match header.metadata.contains_key(&key("attention.key_length")) {

@@ -20,8 +20,25 @@ pub(super) struct Head {
 /// - `queries`, `mixed`: `[group, head_dim]`
 /// - `pieces`: runs of the cache, in order of position
 pub(super) fn attend_group(head: Head, queries: &[f32], pieces: [&LayerKv; 2], mixed: &mut [f32]) {
-    // The best instruction set of this machine, chosen at run time; everything below is inlined into it.
-    pulp::Arch::new().dispatch(|| attend_group_inlined(head, queries, pieces, mixed));
+    pulp::Arch::new().dispatch(AttendGroup { head, queries, pieces, mixed });
+}
+
+/// [`attend_group`] as a task that is compiled once for each instruction set and chosen at run time. A closure would not
+/// do: it is too large to be inlined into each, and what is not inlined is compiled for the oldest processor.
+struct AttendGroup<'a> {
+    head: Head,
+    queries: &'a [f32],
+    pieces: [&'a LayerKv; 2],
+    mixed: &'a mut [f32],
+}
+
+impl pulp::NullaryFnOnce for AttendGroup<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn call(self) {
+        attend_group_inlined(self.head, self.queries, self.pieces, self.mixed);
+    }
 }
 
 #[inline(always)]

@@ -18,7 +18,7 @@ impl Distribution {
     /// The raw softmax of `logits`; `None` where one is NaN or infinite.
     pub(crate) fn raw(logits: &[f32]) -> Option<Self> {
         let max = finite_max(logits)?;
-        let sum = pulp::Arch::new().dispatch(|| chunk_sums(logits, |logit| exp(logit - max)));
+        let sum = chunk_sums(logits, max, 1.0);
         Some(Self { max, temperature: 1.0, log_sum: sum.iter().sum::<f64>().ln() })
     }
 
@@ -30,37 +30,72 @@ impl Distribution {
 
 /// The largest logit, if all are finite.
 fn finite_max(logits: &[f32]) -> Option<f32> {
-    pulp::Arch::new().dispatch(|| {
-        let mut max = f32::NEG_INFINITY;
+    pulp::Arch::new().dispatch(FiniteMax(logits))
+}
+
+/// Tasks that are compiled once for each instruction set and chosen at run time (see `kernel`).
+struct FiniteMax<'a>(&'a [f32]);
+
+impl pulp::NullaryFnOnce for FiniteMax<'_> {
+    type Output = Option<f32>;
+
+    #[inline(always)]
+    fn call(self) -> Option<f32> {
+        let mut peaks = [f32::NEG_INFINITY; LANES];
         let mut finite = true;
-        for &logit in logits {
-            max = if logit > max { logit } else { max };
-            finite &= logit.is_finite();
+        let chunks = self.0.chunks_exact(LANES);
+        let rest = chunks.remainder();
+        for chunk in chunks {
+            for (peak, &logit) in peaks.iter_mut().zip(chunk) {
+                *peak = if logit > *peak { logit } else { *peak };
+                finite &= logit.is_finite();
+            }
         }
-        (finite && !logits.is_empty()).then_some(max)
-    })
+        let max = peaks.iter().chain(rest).copied().fold(f32::NEG_INFINITY, f32::max);
+        (finite && rest.iter().all(|logit| logit.is_finite()) && !self.0.is_empty()).then_some(max)
+    }
 }
 
 /// Values added in f32 before the sum goes on in f64.
 const CHUNK: usize = 256;
 
-/// Σ f(logit) of each chunk.
-#[inline(always)]
-fn chunk_sums(logits: &[f32], f: impl Fn(f32) -> f32) -> Vec<f64> {
-    logits
-        .chunks(CHUNK)
-        .map(|chunk| {
-            let mut lanes = [0.0_f32; 16];
-            let chunks = chunk.chunks_exact(16);
-            let rest: f32 = chunks.remainder().iter().map(|&x| f(x)).sum();
-            for values in chunks {
-                for lane in 0..16 {
-                    lanes[lane] += f(values[lane]);
+/// Partial sums kept side by side.
+const LANES: usize = 16;
+
+/// Σ exp((logit − max) · scale) of each chunk.
+fn chunk_sums(logits: &[f32], max: f32, scale: f32) -> Vec<f64> {
+    pulp::Arch::new().dispatch(ChunkSums { logits, max, scale })
+}
+
+struct ChunkSums<'a> {
+    logits: &'a [f32],
+    max: f32,
+    scale: f32,
+}
+
+impl pulp::NullaryFnOnce for ChunkSums<'_> {
+    type Output = Vec<f64>;
+
+    #[inline(always)]
+    fn call(self) -> Vec<f64> {
+        let Self { logits, max, scale } = self;
+        let mut sums = Vec::with_capacity(logits.len().div_ceil(CHUNK));
+        for chunk in logits.chunks(CHUNK) {
+            let mut lanes = [0.0_f32; LANES];
+            let parts = chunk.chunks_exact(LANES);
+            let mut rest = 0.0;
+            for &logit in parts.remainder() {
+                rest += exp((logit - max) * scale);
+            }
+            for part in parts {
+                for (lane, &logit) in lanes.iter_mut().zip(part) {
+                    *lane += exp((logit - max) * scale);
                 }
             }
-            f64::from(lanes.iter().sum::<f32>() + rest)
-        })
-        .collect()
+            sums.push(f64::from(lanes.iter().sum::<f32>() + rest));
+        }
+        sums
+    }
 }
 
 /// A sampled token.
@@ -95,7 +130,7 @@ pub(super) fn draw(logits: &[f32], sampling: &Sampling, random: &mut ChaCha12Rng
 fn draw_all(logits: &[f32], raw: &Distribution, sampling: &Sampling, uniform: f64) -> (usize, Distribution) {
     let (max, scale) = (raw.max, sampling.temperature.recip());
     let weight = |logit: f32| exp((logit - max) * scale);
-    let sums = pulp::Arch::new().dispatch(|| chunk_sums(logits, weight));
+    let sums = chunk_sums(logits, max, scale);
     let total: f64 = sums.iter().sum();
     let mut left = uniform * total;
     let mut chosen = sums.len() - 1;
@@ -116,9 +151,8 @@ fn draw_all(logits: &[f32], raw: &Distribution, sampling: &Sampling, uniform: f6
 /// The smallest set of most likely tokens whose probability reaches `top_p`, then a draw from it.
 fn draw_nucleus(logits: &[f32], raw: &Distribution, sampling: &Sampling, uniform: f64) -> (usize, Distribution) {
     let (max, scale) = (raw.max, sampling.temperature.recip());
-    let mut weights: Vec<(f32, u32)> = Vec::with_capacity(logits.len());
-    pulp::Arch::new()
-        .dispatch(|| weights.extend(logits.iter().zip(0..).map(|(&logit, id)| (exp((logit - max) * scale), id))));
+    let mut weights: Vec<(f32, u32)> =
+        logits.iter().zip(0..).map(|(&logit, id)| (exp((logit - max) * scale), id)).collect();
     let total: f64 = weights.iter().map(|(weight, _)| f64::from(*weight)).sum();
     let wanted = f64::from(sampling.top_p) * total;
     // Most likely first, ties by id, so that the set is the same whatever the sort does inside.
