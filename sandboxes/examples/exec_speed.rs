@@ -24,7 +24,8 @@ fn main() -> ExitCode {
 }
 
 fn run() -> Result<(), Box<dyn std::error::Error>> {
-    let (flags, arguments): (Vec<_>, Vec<_>) = std::env::args().skip(1).partition(|argument| argument.starts_with("--"));
+    let (flags, arguments): (Vec<_>, Vec<_>) =
+        std::env::args().skip(1).partition(|argument| argument.starts_with("--"));
     let [image_dir, cache_dir, rest @ ..] = arguments.as_slice() else {
         return Err("usage: exec_speed IMAGE_DIR CACHE_DIR [RUNS] [--json]".into());
     };

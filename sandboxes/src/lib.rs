@@ -29,4 +29,4 @@ pub use local::LocalSandbox;
 pub use program::{End, Execution, Limits, Program};
 pub use sandbox::Sandbox;
 pub use snapshot::{Snapshot, SnapshotError, SnapshotProgress};
-pub use verdict::{Isolation, Judgement, JudgeRequest, PolicyErrorReason, TestCase, Tests, Verdict};
+pub use verdict::{Isolation, JudgeRequest, Judgement, PolicyErrorReason, TestCase, Tests, Verdict};

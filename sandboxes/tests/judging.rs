@@ -11,7 +11,7 @@ use rehearsal_sandboxes::{
 use serde_json::{Value, json};
 
 fn request(code: &str, tests: Tests) -> JudgeRequest {
-    let limits = Limits { fuel: 1_000_000_000, memory_bytes: 64 << 20, ..Limits::default() };
+    let limits = Limits { fuel: 3_000_000_000, memory_bytes: 64 << 20, ..Limits::default() };
     JudgeRequest { code: code.into(), tests, isolation: Isolation::Separate, limits, seed: 3 }
 }
 
@@ -94,10 +94,21 @@ fn rich_plain_values_cross_both_ways() {
         assert f(*x, key=[1]) == (x, {'key': [1]})\nassert type(f(True)[0][0]) is bool\n";
     let judgement = asserts(echo, "f", tests);
     assert_eq!(judgement.verdict, Verdict::Passed);
-    assert_eq!(asserts("import numpy as np\ndef f(n): return np.arange(n), np.float64(n)", "f", "assert f(3) == ([0, 1, 2], 3.0)").verdict, Verdict::Passed);
+    assert_eq!(
+        asserts(
+            "import numpy as np\ndef f(n): return np.arange(n), np.float64(n)",
+            "f",
+            "assert f(3) == ([0, 1, 2], 3.0)"
+        )
+        .verdict,
+        Verdict::Passed
+    );
     let cases = [(json!([[1, 2.5], {"a": null}]), json!([[1, 2.5], {"a": null}]))];
     assert_eq!(calls("def f(a, b): return (a, b)", "f", &cases).verdict, Verdict::Passed);
-    assert_eq!(calls("def f(): return (True, 2.0, (1,))", "f", &[(json!([]), json!([1, 2, [1]]))]).verdict, Verdict::Passed);
+    assert_eq!(
+        calls("def f(): return (True, 2.0, (1,))", "f", &[(json!([]), json!([1, 2, [1]]))]).verdict,
+        Verdict::Passed
+    );
     assert_failed(&calls("def f(): return '1'", "f", &[(json!([]), json!(1))]));
 }
 
@@ -134,7 +145,10 @@ fn code_that_cannot_be_tested_has_its_reason() {
         ("def add(a, b): return undefined", Reason::Runtime),
         ("while True: pass", Reason::OutOfFuel),
         ("def add(a, b):\n    while True: pass", Reason::OutOfFuel),
-        ("def add(a, b):\n    try:\n        while True: pass\n    except BaseException:\n        return 3", Reason::OutOfFuel),
+        (
+            "def add(a, b):\n    try:\n        while True: pass\n    except BaseException:\n        return 3",
+            Reason::OutOfFuel,
+        ),
         ("x = []\nwhile True: x.append(bytearray(1 << 20))", Reason::OutOfMemory),
         ("def add(a, b):\n    x = []\n    while True: x.append(bytearray(1 << 20))", Reason::OutOfMemory),
         ("while True: print('spam')", Reason::OutputLimit),
@@ -154,9 +168,13 @@ fn code_that_cannot_be_tested_has_its_reason() {
 
 #[test]
 fn leaving_is_never_a_pass() {
-    for leave in
-        ["import os; os._exit(0)", "import sys; sys.exit(0)", "raise SystemExit", "exit()", "import atexit, os; atexit.register(os._exit, 0); raise SystemExit(0)"]
-    {
+    for leave in [
+        "import os; os._exit(0)",
+        "import sys; sys.exit(0)",
+        "raise SystemExit",
+        "exit()",
+        "import atexit, os; atexit.register(os._exit, 0); raise SystemExit(0)",
+    ] {
         for code in [leave.to_owned(), format!("{ADD}\n{leave}"), format!("def add(a, b):\n    {leave}\n")] {
             for judgement in every_way(&code) {
                 assert_eq!(reason(&judgement), Reason::Exited, "{code}: {judgement:?}");
@@ -294,6 +312,14 @@ fn faulty_tests_are_the_tasks_fault() {
 }
 
 #[test]
+fn values_the_tests_choke_on_are_the_codes_fault() {
+    let judgement = asserts("def add(a, b): pass", "add", "x = 1\nassert add(1, 2) + 1 == 4\n");
+    let Verdict::Failed { test, got, .. } = &judgement.verdict else { panic!("{judgement:?}") };
+    assert_eq!(test, "assert add(1, 2) + 1 == 4");
+    assert!(got.starts_with("TypeError: unsupported operand"), "{got}");
+}
+
+#[test]
 fn a_shared_interpreter_tests_objects() {
     let code = "class Stack:\n    def __init__(self): self.items = []\n    def push(self, x): self.items.append(x)\n    def pop(self): return self.items.pop()\n";
     let tests = "s = Stack()\ns.push(1)\ns.push(2)\nassert s.pop() == 2\nassert s.pop() == 1\n";
@@ -312,5 +338,20 @@ fn the_same_request_gives_the_same_judgement() {
     for _ in 0..5 {
         let again: Vec<_> = every_way(code).into_iter().map(strip).collect();
         assert_eq!(again, first);
+    }
+}
+
+#[test]
+fn huge_values_end_within_the_limits() {
+    for code in [
+        "def add(a, b): return {i: i for i in range(10 ** 7)}",
+        "def add(a, b): return 10 ** (10 ** 5)",
+        "def add(a, b): return [[]] * 10 ** 6",
+        "def add(a, b): return '\\ud800' * 10",
+    ] {
+        for judgement in [calls(code, "add", &add_cases()), asserts(code, "add", ADD_TESTS)] {
+            let honest = matches!(judgement.verdict, Verdict::Failed { .. } | Verdict::PolicyError { .. });
+            assert!(honest, "{code}: {judgement:?}");
+        }
     }
 }

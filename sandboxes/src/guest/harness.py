@@ -8,6 +8,7 @@ import ast
 import atexit
 import builtins
 import collections
+import functools
 import linecache
 import random
 import struct
@@ -312,7 +313,7 @@ def names(wanted):
 # --- The judge's half: the tests, alone with proxies of the code under test ---
 
 
-class _Checks(ast.NodeTransformer):
+class _Checks:
     """Rewrites every `assert` so that its evaluation is counted and its two sides are kept.
 
     Asserts that stand directly in the module or in `check` must run for a pass; others may lie on paths not taken.
@@ -320,69 +321,83 @@ class _Checks(ast.NodeTransformer):
 
     def __init__(self, source):
         self.source = source
-        self.lines = []
+        self.nodes = []
         self.declared = set()
 
-    def must_run(self, body):
-        for node in body:
-            if isinstance(node, ast.Assert):
-                node.must_run = True
+    def code(self):
+        tree = ast.parse(self.source, "<tests>")
+        self.rewrite(tree.body, True)
+        return compile(tree, "<tests>", "exec")
 
-    def visit_Module(self, node):
-        self.must_run(node.body)
-        return self.generic_visit(node)
+    def rewrite(self, body, must_run):
+        for index, node in enumerate(body):
+            if type(node) is ast.Assert:
+                if must_run:
+                    self.declared.add(len(self.nodes))
+                body[index] = self.counted(node)
+                continue
+            direct = must_run and type(node) is ast.FunctionDef and node.name == "check"
+            for field in ("body", "orelse", "finalbody"):
+                part = getattr(node, field, None)
+                if part:
+                    self.rewrite(part, direct)
+            for part in (*getattr(node, "handlers", ()), *getattr(node, "cases", ())):
+                self.rewrite(part.body, False)
 
-    def visit_FunctionDef(self, node):
-        if node.name == "check":
-            self.must_run(node.body)
-        return self.generic_visit(node)
-
-    def visit_Assert(self, node):
-        number = len(self.lines)
-        self.lines.append(" ".join((ast.get_source_segment(self.source, node) or "assert").split())[:REPR_MAX])
-        if getattr(node, "must_run", False):
-            self.declared.add(number)
+    def counted(self, node):
         test = node.test
-        if isinstance(test, ast.Compare) and len(test.ops) == 1:
-            test.left = ast.NamedExpr(ast.Name("_rh_left", ast.Store()), test.left)
-            test.comparators[0] = ast.NamedExpr(ast.Name("_rh_right", ast.Store()), test.comparators[0])
-            sides = [ast.Name("_rh_left", ast.Load()), ast.Name("_rh_right", ast.Load())]
-        else:
-            sides = []
-        check = ast.Call(ast.Name("_rh_check", ast.Load()), [ast.Constant(number), test, *sides], [])
-        new = ast.Assert(check, node.msg)
-        return ast.fix_missing_locations(ast.copy_location(new, node))
+        number = len(self.nodes)
+        self.nodes.append((node.lineno, node.end_lineno))
+        at = {
+            "lineno": node.lineno,
+            "col_offset": node.col_offset,
+            "end_lineno": node.end_lineno,
+            "end_col_offset": node.end_col_offset,
+        }
+        sides = []
+        if type(test) is ast.Compare and len(test.ops) == 1:
+            test.left = ast.NamedExpr(ast.Name("_rh_left", ast.Store(), **at), test.left, **at)
+            test.comparators[0] = ast.NamedExpr(ast.Name("_rh_right", ast.Store(), **at), test.comparators[0], **at)
+            sides = [ast.Name("_rh_left", ast.Load(), **at), ast.Name("_rh_right", ast.Load(), **at)]
+        arguments = [ast.Constant(number, **at), test, *sides]
+        check = ast.Call(ast.Name("_rh_check", ast.Load(), **at), arguments, [], **at)
+        return ast.Assert(check, node.msg, **at)
+
+    def line(self, number):
+        """The source of an assert."""
+        first, last = self.nodes[number]
+        return " ".join(" ".join(self.source.splitlines()[first - 1 : last]).split())[:REPR_MAX]
 
 
-def _free_names(code, found):
-    found.update(code.co_names)
-    for constant in code.co_consts:
-        if isinstance(constant, types.CodeType):
-            _free_names(constant, found)
-    return found
+class _Space(dict):
+    """The tests' names. One they do not define is a built-in, or else is asked for once where the code under test is."""
+
+    def __init__(self, find):
+        super().__init__()
+        self._find = find
+
+    def __missing__(self, name):
+        value = getattr(builtins, name, _ABSENT)
+        if value is _ABSENT:
+            value = self._find(name)
+        if value is _ABSENT:
+            raise KeyError(name)
+        self[name] = value
+        return value
 
 
-def _bound_names(tree):
-    bound = set()
-    for node in ast.walk(tree):
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-            bound.add(node.name)
-        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-            bound.add(node.id)
-        elif isinstance(node, ast.alias):
-            bound.add((node.asname or node.name).split(".")[0])
-    return bound
+_ABSENT = object()
 
 
 class _Crossing:
     """The judge's calls of the code under test, and the errors that came back through them."""
 
     def __init__(self):
-        self.used = 0
+        self.calls = 0
+        self.answers = 0
         self.errors = []
 
     def ask(self, *request):
-        self.used += 1
         try:
             frame = encode(request)
         except Unserialisable as error:
@@ -391,6 +406,23 @@ class _Crossing:
         if answer[0] == "value":
             return answer[1]
         raise self.error(answer)
+
+    def find(self, name):
+        """A name of the code under test: a proxy for a function, the module of that name, or a copy of the data."""
+        if name.startswith("_"):
+            return _ABSENT
+        [(kind, value)] = self.ask("names", [name])
+        if kind == "function":
+            return self.proxy(name)
+        if kind == "module":
+            try:
+                return __import__(value, fromlist=["_"])
+            except ImportError:
+                return _ABSENT
+        if kind == "data":
+            self.answers += 1
+            return value
+        return _ABSENT
 
     def error(self, answer):
         _, kind, bases, line, text = answer
@@ -423,7 +455,10 @@ class _Crossing:
 
     def proxy(self, name):
         def crossing(*args, **kwargs):
-            return self.ask("call", name, args, kwargs)
+            self.calls += 1
+            value = self.ask("call", name, args, kwargs)
+            self.answers += 1
+            return value
 
         crossing.__name__ = crossing.__qualname__ = name
         return crossing
@@ -463,83 +498,80 @@ class _Run:
         if isinstance(error, AssertionError) and self.last is not None:
             number, sides = self.last
             got, expected = (_cut_repr(sides[0]), _cut_repr(sides[1])) if sides else ("", "")
-            return ("failed", declared, executed, passed, self.checks.lines[number], expected, got)
-        return ("failed", declared, executed, passed, _one_line(error), "", "")
+            return ("failed", declared, executed, passed, self.checks.line(number), expected, got)
+        return ("failed", declared, executed, passed, self.last_line(error), "", _one_line(error))
+
+    def last_line(self, error):
+        """The line of the tests that an error came out of."""
+        line, trace = 0, error.__traceback__
+        while trace is not None:
+            if trace.tb_frame.f_code.co_filename == "<tests>":
+                line = trace.tb_lineno
+            trace = trace.tb_next
+        lines = self.checks.source.splitlines()
+        return lines[line - 1].strip()[:REPR_MAX] if 0 < line <= len(lines) else type(error).__name__
 
 
-def _run_tests(source, entry_point, crossing, bind):
-    """Runs the tests in a module of their own; `bind` gives the names the tests leave open."""
+def _run_tests(source, entry_point, target, crossing):
+    """Runs the tests in a module of their own, with `target` as the tested function."""
+    checks = _Checks(source)
     try:
-        tree = ast.parse(source, "<tests>")
-        checks = _Checks(source)
-        bound = _bound_names(tree)
-        called = {
-            node.func.id
-            for statement in tree.body
-            if not isinstance(statement, (ast.FunctionDef, ast.ClassDef))
-            for node in ast.walk(statement)
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
-        }
-        code = compile(checks.visit(tree), "<tests>", "exec")
+        code = checks.code()
     except Exception as error:
         return ("task", f"the tests do not compile: {_one_line(error)}")
     run = _Run(checks)
-    space = _module("tests")
-    open_names = sorted(
-        name for name in _free_names(code, {entry_point}) - bound if not hasattr(builtins, name) and not name.startswith("_")
-    )
+    _module("tests")
+    space = _Space(crossing.find)
+    space.update({"__name__": "tests", "__builtins__": builtins, "_rh_check": run.check})
+    space[entry_point] = space["candidate"] = target
     try:
-        bind(open_names, space)
-        space["_rh_check"] = run.check
-        space["candidate"] = space[entry_point]
         exec(code, space)
-        if "check" in bound and "check" not in called:
-            space["check"](space["candidate"])
-    except _TaskFault as fault:
-        return ("task", str(fault))
+        if crossing.calls == 0 and callable(space.get("check")):
+            space["check"](target)
     except SystemExit as stop:
         return ("exit", _exit_code(stop))
     except BaseException as error:
-        behind = crossing.source_of(error)
-        declared, executed = run.counts()
-        if isinstance(error, AssertionError) and behind is None:
-            return run.failure(error)
-        if behind is not None:
-            return ("player", declared, executed, *behind)
-        return ("task", f"the tests raise {_trace(error, source, '<tests>')[-TEXT_MAX:]}")
+        return _verdict_of(error, run, crossing)
     declared, executed = run.counts()
-    if crossing.used == 0:
+    if crossing.calls == 0 and crossing.answers == 0:
         return ("task", "the tests never use the code under test")
     return ("done", declared, executed)
+
+
+def _verdict_of(error, run, crossing):
+    """Whose fault it is that the tests ended with an error.
+
+    One that the code under test raised is its own. Any other, once a value of it was in play, is a test that did not
+    hold: `candidate(x) - 1` of a function that returns None must not put the task under suspicion. Before that only
+    the tests can be at fault.
+    """
+    declared, executed = run.counts()
+    behind = crossing.source_of(error)
+    if behind is not None:
+        return ("player", declared, executed, *behind)
+    if isinstance(error, AssertionError) or crossing.answers > 0:
+        return run.failure(error)
+    if isinstance(error, _TaskFault):
+        return ("task", str(error))
+    return ("task", f"the tests raise {_trace(error, run.checks.source, '<tests>')[-TEXT_MAX:]}")
 
 
 def judge(seed, source, entry_point):
     """Runs the tests against the player in the other interpreter."""
     _seed(seed)
     crossing = _Crossing()
-
-    def bind(open_names, space):
-        wanted = [name for name in open_names if name != entry_point and name != "candidate"]
-        space[entry_point] = crossing.proxy(entry_point)
-        if not wanted:
-            return
-        for name, (kind, value) in zip(wanted, crossing.ask("names", wanted)):
-            if kind == "function":
-                space[name] = crossing.proxy(name)
-            elif kind == "module":
-                try:
-                    space[name] = __import__(value, fromlist=["_"])
-                except ImportError:
-                    pass
-            elif kind == "data":
-                space[name] = value
-        crossing.used = 0
-
-    return _run_tests(source, entry_point, crossing, bind)
+    return _run_tests(source, entry_point, crossing.proxy(entry_point), crossing)
 
 
 class _Beside(_Crossing):
-    """The tests share this interpreter: an error is the code under test's where its frames are."""
+    """The tests share this interpreter: names are the code's own, an error is its own where its frames are."""
+
+    def __init__(self):
+        super().__init__()
+        self.answers = 1
+
+    def find(self, name):
+        return _player["space"].get(name, _ABSENT)
 
     def source_of(self, error):
         trace = error.__traceback__
@@ -553,15 +585,14 @@ class _Beside(_Crossing):
 def shared(nonce, source, entry_point):
     """Runs the tests beside the code under test, which `load` has run before; only now is there a nonce to know."""
     crossing = _Beside()
+    target = _player["space"][entry_point]
 
-    def bind(open_names, space):
-        own = _player["space"]
-        for name in (*open_names, entry_point):
-            if name in own:
-                space[name] = own[name]
-        crossing.used = 1
+    def counted(*args, **kwargs):
+        crossing.calls += 1
+        return target(*args, **kwargs)
 
-    return ("shared", nonce, _run_tests(source, entry_point, crossing, bind))
+    tested = functools.wraps(target)(counted) if isinstance(target, types.FunctionType) else target
+    return ("shared", nonce, _run_tests(source, entry_point, tested, crossing))
 
 
 _JOBS = {"program": program, "load": load, "call": call, "names": names, "judge": judge, "shared": shared}

@@ -113,8 +113,8 @@ fn read(player: &mut Player, parts: &[Value]) -> Outcome {
 /// Runs the tests in the player's interpreter. What the code under test learns there it could misuse; what it cannot do
 /// is leave early, or know the nonce before the tests run.
 pub(super) fn shared(player: &mut Player, code: &str, entry_point: &str) -> Outcome {
-    // Not part of the verdict: any number the code under test cannot foresee.
-    let nonce = Value::Int(Int::from(i128::from(RandomState::new().build_hasher().finish())));
+    // Not part of the verdict: bytes the code under test cannot foresee, always as many, so that fuel stays the same.
+    let nonce = Value::Bytes(RandomState::new().build_hasher().finish().to_le_bytes().to_vec());
     let job = Value::Tuple(vec![Value::str("shared"), nonce.clone(), Value::str(code), Value::str(entry_point)]);
     let parts = match player.ask(encode(&job)) {
         Ok(Reply::Other(parts)) => parts,

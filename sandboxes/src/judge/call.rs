@@ -1,7 +1,7 @@
 //! Tests that are calls: the host holds the expected values and compares.
 
-use super::player::{Player, Reply};
 use super::Outcome;
+use super::player::{Player, Reply};
 use crate::data::{Value, encode, expected_eq, from_json, repr};
 use crate::verdict::{PolicyErrorReason, TestCase, Verdict};
 

@@ -36,17 +36,12 @@ pub(super) fn build(
     let library = Library::open(&library_path, image.library_dir, image.library_name)
         .map_err(|source| read(&library_path, source))?;
     let wasm = fs::read(&module_path).map_err(|source| read(&module_path, source))?;
-    let initialised = reporting(
-        &|elapsed| progress(SnapshotProgress::Initialising { elapsed }),
-        || initialise(&wasm, library),
-    )
-    .map_err(fail)?;
+    let initialised =
+        reporting(&|elapsed| progress(SnapshotProgress::Initialising { elapsed }), || initialise(&wasm, library))
+            .map_err(fail)?;
     drop(wasm);
-    reporting(
-        &|elapsed| progress(SnapshotProgress::Compiling { elapsed }),
-        || engine.precompile_module(&initialised),
-    )
-    .map_err(fail)
+    reporting(&|elapsed| progress(SnapshotProgress::Compiling { elapsed }), || engine.precompile_module(&initialised))
+        .map_err(fail)
 }
 
 /// Runs `work` on a thread of its own, and reports from this one until it is done.
@@ -86,8 +81,9 @@ fn initialise(wasm: &[u8], library: Library) -> wasmtime::Result<Vec<u8>> {
 }
 
 fn warm_up(store: &mut Store<GuestState>, instance: &Instance) -> wasmtime::Result<()> {
-    let memory =
-        instance.get_memory(&mut *store, "memory").ok_or_else(|| wasmtime::Error::msg("the module exports no memory"))?;
+    let memory = instance
+        .get_memory(&mut *store, "memory")
+        .ok_or_else(|| wasmtime::Error::msg("the module exports no memory"))?;
     store.data_mut().memory = Some(memory);
     let turn = instance.get_typed_func::<(i32, i32), i32>(&mut *store, "turn")?;
     let alloc = instance.get_typed_func::<i32, i32>(&mut *store, "host_alloc")?;

@@ -80,12 +80,14 @@ fn link_metadata(linker: &mut Linker<GuestState>) -> wasmtime::Result<()> {
         Some(kind) => filestat(&mut c, kind, out),
         None => errno::BADF,
     })?;
-    linker.func_wrap(WASI, "path_filestat_get", |mut c: C<'_>, fd: i32, _: i32, path: i32, length: i32, out: i32| {
-        match lookup(&mut c, fd, path, length) {
+    linker.func_wrap(
+        WASI,
+        "path_filestat_get",
+        |mut c: C<'_>, fd: i32, _: i32, path: i32, length: i32, out: i32| match lookup(&mut c, fd, path, length) {
             Ok(file) => filestat(&mut c, Kind::File(file), out),
             Err(status) => status,
-        }
-    })?;
+        },
+    )?;
     linker.func_wrap(WASI, "fd_prestat_get", |mut c: C<'_>, fd: i32, out: i32| {
         if fd != DIRECTORY {
             return errno::BADF;
@@ -302,7 +304,7 @@ fn path_open(
     path: i32,
     length: i32,
     flags: i32,
-    _rights: i64,
+    rights: i64,
     _inheriting: i64,
     _fd_flags: i32,
     out: i32,
@@ -310,8 +312,10 @@ fn path_open(
     const CREATE: i32 = 1;
     const DIRECTORY_ONLY: i32 = 2;
     const TRUNCATE: i32 = 8;
+    const RIGHT_TO_WRITE: i64 = 1 << 6;
     let file = match lookup(&mut c, fd, path, length) {
         Ok(_) if flags & TRUNCATE != 0 => return errno::ROFS,
+        Ok(OpenFile::Library(_)) if rights & RIGHT_TO_WRITE != 0 => return errno::ROFS,
         Ok(OpenFile::Library(_)) if flags & DIRECTORY_ONLY != 0 => return errno::NOTDIR,
         Ok(file) => file,
         Err(errno::NOENT) if flags & CREATE != 0 => return errno::ROFS,

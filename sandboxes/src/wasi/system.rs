@@ -40,7 +40,8 @@ pub(super) fn link(linker: &mut Linker<GuestState>) -> wasmtime::Result<()> {
     linker.func_wrap(WASI, "random_get", random_get)?;
     linker.func_wrap(WASI, "poll_oneoff", poll_oneoff)?;
     linker.func_wrap(WASI, "sched_yield", |_: C<'_>| errno::SUCCESS)?;
-    linker.func_wrap(WASI, "proc_exit", |_: C<'_>, code: i32| -> wasmtime::Result<()> { Err(Halt::Exit(code).into()) })?;
+    linker
+        .func_wrap(WASI, "proc_exit", |_: C<'_>, code: i32| -> wasmtime::Result<()> { Err(Halt::Exit(code).into()) })?;
     linker.func_wrap(WASI, "sock_accept", |_: C<'_>, _: i32, _: i32, _: i32| errno::NOTSUP)?;
     linker.func_wrap(WASI, "sock_recv", |_: C<'_>, _: i32, _: i32, _: i32, _: i32, _: i32, _: i32| errno::NOTSUP)?;
     linker.func_wrap(WASI, "sock_send", |_: C<'_>, _: i32, _: i32, _: i32, _: i32, _: i32| errno::NOTSUP)?;
@@ -93,8 +94,9 @@ fn poll_oneoff(mut c: C<'_>, subscriptions: i32, events: i32, count: i32, out: i
     charge(&mut c, u64::from(count) * 100)?;
     let left = c.get_fuel()?;
     let Some((memory, state)) = split(&mut c) else { return Ok(errno::FAULT) };
-    let parsed: Option<Vec<_>> =
-        (0..count).map(|index| subscription(memory, subscriptions.wrapping_add(48 * index as i32), state, left)).collect();
+    let parsed: Option<Vec<_>> = (0..count)
+        .map(|index| subscription(memory, subscriptions.wrapping_add(48 * index as i32), state, left))
+        .collect();
     let Some(parsed) = parsed else { return Ok(errno::FAULT) };
     let any_ready = parsed.iter().any(|(_, s)| matches!(s, Subscription::Ready(_)));
     let sleep = parsed.iter().filter_map(|(_, s)| if let Subscription::Sleep(ns) = s { Some(*ns) } else { None }).min();
