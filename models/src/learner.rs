@@ -1,7 +1,7 @@
 //! The learner's engine: gradients by hand, AdamW, one step at a time.
 //!
-//! [`plan`] packs a step's groups into micro-batches → [`pass`] takes each forward through the blocks → [`head`] makes the
-//! loss and its gradient, a chunk of logits at a time → [`pass`] goes back, adding to a [`gradient`] → [`adamw`] makes new
+//! `plan` packs a step's groups into micro-batches → `pass` takes each forward through the blocks → `head` makes the
+//! loss and its gradient, a chunk of logits at a time → `pass` goes back, adding to a `gradient` → `adamw` makes new
 //! weights. Whatever is not a matrix product lives in [`kernels`].
 //!
 //! New weights are new tensors: a generator that holds the old ones keeps them, and nothing is copied for the hand-over.

@@ -40,7 +40,7 @@ impl<B: Backend> Rotation<B> {
         (&self.cos, &self.sin)
     }
 
-    /// Rotates `[tokens, heads, head_dim]`: pair i is (x[i], x[i + d/2]).
+    /// Rotates `[tokens, heads, head_dim]`: pair i is `(x[i], x[i + d/2])`.
     pub fn apply(&self, x: Tensor<B, 3>) -> Tensor<B, 3> {
         let half = x.dims()[2] / 2;
         let low = x.clone().narrow(2, 0, half);

@@ -2,7 +2,7 @@
 //!
 //! The learner differentiates by hand: it keeps exactly the activations a gradient needs and recomputes what is cheap, where
 //! an autodiff graph would keep every intermediate. Each function has a body in plain tensor operations, right on every
-//! backend, and a backend may replace it by a fused one ([`cpu`] does). Tests compare both with Burn's autodiff.
+//! backend, and a backend may replace it by a fused one (`cpu` does). Tests compare both with Burn's autodiff.
 
 mod cpu;
 mod generic;
