@@ -35,9 +35,9 @@ impl AttentionShape {
 /// What the loss needs to know of one row of logits.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct RowStatistics {
-    /// log softmax(z)[target].
+    /// `log softmax(z)[target]`.
     pub raw_logprob: f64,
-    /// log softmax(z / temperature)[target].
+    /// `log softmax(z / temperature)[target]`.
     pub logprob: f64,
     /// Entropy of softmax(z / temperature), nats.
     pub entropy: f64,
