@@ -213,14 +213,6 @@ def _cut_repr(value):
     return text if len(text) <= REPR_MAX else text[:REPR_MAX] + "…"
 
 
-def _flush():
-    for stream in (sys.stdout, sys.stderr):
-        try:
-            stream.flush()
-        except Exception:
-            pass
-
-
 def _raised(error, source, name):
     text = _trace(error, source, name)
     sys.stderr.write(text)
@@ -599,7 +591,7 @@ _JOBS = {"program": program, "load": load, "call": call, "names": names, "judge"
 
 
 def turn():
-    """One turn: fetch the job, do it, answer."""
+    """One turn: fetch the job, do it, answer. The interpreter flushes the streams afterwards."""
     job = decode(_host.call(b"J"))
     answer = _JOBS[job[0]](*job[1:])
     try:
@@ -608,5 +600,4 @@ def turn():
         frame = encode(("unserialisable", str(error)))
     except BaseException as error:
         frame = encode(("unserialisable", _one_line(error)))
-    _flush()
     _host.call(b"R" + frame)

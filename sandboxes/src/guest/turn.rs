@@ -8,9 +8,6 @@ use super::{Callee, GuestState, Halt, block_on};
 use crate::engine::{Engine, TICK};
 use crate::program::{End, Limits};
 
-/// The source of every turn: what to do comes through the door.
-const TURN_SOURCE: &[u8] = b"import _rehearsal as r; r.turn()";
-
 /// How a turn ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum TurnEnd {
@@ -28,7 +25,6 @@ pub(crate) enum TurnEnd {
 pub(crate) struct Guest {
     store: Store<GuestState>,
     turn: TypedFunc<(i32, i32), i32>,
-    alloc: TypedFunc<i32, i32>,
     fuel_given: u64,
     wall: Duration,
     wall_limit: Duration,
@@ -52,13 +48,11 @@ impl Guest {
             .get_memory(&mut store, "memory")
             .ok_or_else(|| wasmtime::Error::msg("the module exports no memory"))?;
         let turn = instance.get_typed_func(&mut store, "turn")?;
-        let alloc = instance.get_typed_func(&mut store, "host_alloc")?;
         store.data_mut().memory = Some(memory);
         store.set_fuel(limits.fuel)?;
         Ok(Self {
             store,
             turn,
-            alloc,
             fuel_given: limits.fuel,
             wall: started.elapsed(),
             wall_limit: Duration::from_millis(limits.wall_ms),
@@ -88,13 +82,11 @@ impl Guest {
         }
     }
 
+    /// Enters the interpreter with no source: the snapshot put the harness where turns would run their source.
     fn enter(&mut self) -> wasmtime::Result<()> {
-        let length = i32::try_from(TURN_SOURCE.len()).unwrap_or(i32::MAX);
-        // The interpreter frees the source it was given, so each turn brings its own.
-        let at = ran(block_on(self.alloc.call_async(&mut self.store, length)))?;
-        let memory = self.store.data().memory.ok_or_else(|| wasmtime::Error::msg("no memory"))?;
-        memory.write(&mut self.store, at as u32 as usize, TURN_SOURCE)?;
-        ran(block_on(self.turn.call_async(&mut self.store, (at, length)))).map(|_status| ())
+        let entered = block_on(self.turn.call_async(&mut self.store, (0, 0)));
+        entered.unwrap_or_else(|| Err(wasmtime::Error::msg("the guest waits for something that never comes")))?;
+        Ok(())
     }
 
     /// What stopped the guest. Traps of the guest are deterministic and its own fault; the rest is the host's.
@@ -143,8 +135,4 @@ impl Guest {
         let state = self.store.data_mut();
         (std::mem::take(&mut state.stdout.bytes), std::mem::take(&mut state.stderr.bytes))
     }
-}
-
-fn ran<T>(result: Option<wasmtime::Result<T>>) -> wasmtime::Result<T> {
-    result.unwrap_or_else(|| Err(wasmtime::Error::msg("the guest waits for something that never comes")))
 }
