@@ -276,7 +276,7 @@ impl Recipe {
             );
         }
         self.objective.validate(self.rollout.group_size as usize).context("`objective`")?;
-        check_optimizer(&self.optimizer)
+        self.optimizer.validate().context("`optimizer`")
     }
 
     /// How training episodes are sampled.
@@ -373,23 +373,6 @@ fn check_deadlines(deadlines: &Deadlines) -> Result<()> {
         }
     }
     Ok(())
-}
-
-fn check_optimizer(optimizer: &OptimizerConfig) -> Result<()> {
-    let unit = |value: f64| (0.0..1.0).contains(&value);
-    if !(optimizer.learning_rate.is_finite() && optimizer.learning_rate >= 0.0) {
-        bail!("`optimizer.learning_rate` is {}: it must be 0 or above", optimizer.learning_rate);
-    }
-    if !unit(optimizer.beta1) || !unit(optimizer.beta2) {
-        bail!("`optimizer.beta1` and `beta2` must lie in [0, 1)");
-    }
-    if !(optimizer.epsilon.is_finite() && optimizer.epsilon > 0.0) {
-        bail!("`optimizer.epsilon` is {}: it must be above 0", optimizer.epsilon);
-    }
-    if !(optimizer.weight_decay >= 0.0 && optimizer.max_grad_norm >= 0.0) {
-        bail!("`optimizer.weight_decay` and `max_grad_norm` must be 0 or above");
-    }
-    at_least_one("optimizer.micro_batch_tokens", optimizer.micro_batch_tokens)
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use rehearsal_actors::codec::TextCodec;
 use rehearsal_actors::metrics::MetricHandles;
 use rehearsal_actors::pipeline::credit::{Admission, Curriculum, Cursor, Ledger, SubmitError};
 use rehearsal_actors::pipeline::generator::GeneratorFactory;
-use rehearsal_actors::pipeline::learner::LearnerConfig;
+use rehearsal_actors::pipeline::learner::{Checkpoint, LearnerConfig};
 use rehearsal_actors::pipeline::weights::WeightsChannel;
 use rehearsal_actors::pipeline::{LearnerParts, PipelineParts, Shared};
 use rehearsal_actors::progress::Progress;
@@ -137,12 +137,17 @@ pub enum EngineError {
 }
 
 /// Collects an engine's parts.
-#[derive(Debug)]
 pub struct EngineBuilder<'a> {
     config: EngineConfig,
     policy: PolicyParts,
     sandbox: Arc<dyn Sandbox>,
     recorder: Option<(&'a dyn metrics::Recorder, String)>,
+}
+
+impl std::fmt::Debug for EngineBuilder<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("EngineBuilder").field("config", &self.config).finish_non_exhaustive()
+    }
 }
 
 impl<'a> EngineBuilder<'a> {
@@ -266,7 +271,7 @@ impl Engine {
     }
 
     /// Every rollout that ends from now on.
-    pub fn rollouts(&self) -> impl Stream<Item = Arc<Rollout>> + Send + Unpin {
+    pub fn rollouts(&self) -> impl Stream<Item = Arc<Rollout>> + Send + Unpin + use<> {
         let events = self.subscribe().into_stream();
         Box::pin(events.filter_map(|event| async move {
             match event {
@@ -306,15 +311,23 @@ impl Engine {
         matches!(self.tree.get_status(), rehearsal_actors::ractor::ActorStatus::Running | rehearsal_actors::ractor::ActorStatus::Upgrading)
     }
 
-    /// Writes a checkpoint of the learner to `dir` (a Hugging Face directory), after the step it may be in.
-    pub async fn checkpoint(&self, dir: PathBuf) -> Result<(), EngineError> {
+    /// Writes a checkpoint of the learner (a Hugging Face directory named by the step) into `root`, after the step it may be in. When
+    /// the answer comes, the events of every step in it are on their way.
+    pub async fn checkpoint(&self, root: PathBuf) -> Result<Checkpoint, EngineError> {
         let deadline = Duration::from_secs(self.config.deadlines.watchdog_s);
-        match self.tree.call(|reply| SupervisorMsg::Save { dir, reply }, Some(deadline)).await {
+        match self.tree.call(|reply| SupervisorMsg::Save { root, reply }, Some(deadline)).await {
             Ok(CallResult::Success(saved)) => saved.map_err(EngineError::Checkpoint),
             Ok(CallResult::Timeout) => Err(EngineError::Checkpoint(format!("the learner did not answer within {deadline:?}"))),
             Ok(CallResult::SenderError) => Err(EngineError::Checkpoint("the learner died before it answered".to_owned())),
             Err(error) => Err(EngineError::Checkpoint(error.to_string())),
         }
+    }
+
+    /// Drops what is in flight and starts nothing new; the learner stays, to be saved.
+    pub fn quiesce(&self) {
+        self.shared.ledger.close();
+        // Already gone is as good as quiet.
+        let _ = self.tree.cast(SupervisorMsg::Quiesce);
     }
 
     /// Takes nothing new, lets what is queued and running end, for at most `deadline`, and stops.

@@ -8,7 +8,7 @@ use anyhow::{bail, Context, Result};
 use rehearsal_actors::pipeline::generator::GeneratorFactory;
 use rehearsal_models::{Device, GeneratorOptions, LoadedPolicy};
 use rehearsal_sandboxes::image::PYTHON;
-use rehearsal_sandboxes::{LocalSandbox, Sandbox, Snapshot};
+use rehearsal_sandboxes::{LocalSandbox, Sandbox, Snapshot, SnapshotProgress};
 
 use crate::fetch::{self, WheelPin};
 use crate::home::Home;
@@ -67,7 +67,7 @@ pub fn policy(home: &Home, source: &str, device: Device, show: &dyn Show) -> Res
 
 /// Builds a policy's decoder, again at every restart of the generator.
 pub fn generator(policy: LoadedPolicy, max_batch: usize) -> GeneratorFactory {
-    Arc::new(move || policy.generator(GeneratorOptions { max_batch }).map_err(|error| error.to_string()))
+    Arc::new(move || policy.generator(GeneratorOptions { max_batch, ..GeneratorOptions::default() }).map_err(|error| error.to_string()))
 }
 
 /// The sandbox of a shipped image: fetched, snapshot and compiled once, mapped afterwards.
@@ -84,7 +84,16 @@ pub fn sandbox(home: &Home, image: &str, show: &dyn Show) -> Result<Arc<dyn Sand
     };
     let image_dir = fetch::ensure(home, &pin, show)?;
     let bar = show.spinner("sandbox snapshot");
-    let snapshot = Snapshot::open(&image_dir, &home.snapshots(), &|progress| bar.text(&progress.to_string()))?;
+    let snapshot = Snapshot::open(&image_dir, &home.snapshots(), &|progress| bar.text(phase(progress)))?;
     bar.finish();
-    Ok(Arc::new(LocalSandbox::new(snapshot)?))
+    Ok(Arc::new(LocalSandbox::new(snapshot)))
+}
+
+fn phase(progress: SnapshotProgress) -> &'static str {
+    match progress {
+        SnapshotProgress::WaitingForLock { .. } => "sandbox snapshot: another process is making it, waiting",
+        SnapshotProgress::Initialising { .. } => "sandbox snapshot: starting the interpreter (once)",
+        SnapshotProgress::Compiling { .. } => "sandbox snapshot: compiling, about a minute (once)",
+        SnapshotProgress::Ready => "sandbox snapshot: ready",
+    }
 }

@@ -78,11 +78,6 @@ impl RunDir {
         &self.path
     }
 
-    /// Where the checkpoint of `step` goes, relative to the directory.
-    pub fn checkpoint_name(step: u64) -> PathBuf {
-        PathBuf::from("checkpoints").join(format!("step-{step:06}"))
-    }
-
     /// The state to go on from, if a checkpoint was completed.
     pub fn state(&self) -> Result<Option<RunState>> {
         let path = self.path.join("state.json");

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::{anyhow, bail, Context, Result};
 
@@ -23,6 +23,8 @@ use crate::run_dir::{RunDir, RunState};
 
 /// Rollouts of a batch that the report shows.
 const SHOWN: usize = 8;
+/// How long the events of a step that is in a checkpoint may be on their way.
+const EVENT_PATIENCE: Duration = Duration::from_secs(30);
 
 /// Everything a training run starts from.
 #[derive(Debug)]
@@ -148,6 +150,17 @@ impl Session {
     }
 
     async fn stepped(&mut self, engine: &Engine, observer: &mut dyn TrainObserver, summary: &StepSummary) -> Result<()> {
+        self.record(observer, summary).await?;
+        let every = self.recipe.train.checkpoint_every;
+        if every > 0 && self.step.is_multiple_of(every) {
+            self.checkpoint(engine, observer).await?;
+            self.report().await?;
+        }
+        Ok(())
+    }
+
+    /// Writes a step's rollouts and its line.
+    async fn record(&mut self, observer: &mut dyn TrainObserver, summary: &StepSummary) -> Result<()> {
         self.step = summary.step;
         let rollouts: Vec<_> = std::mem::take(&mut self.batch).into_values().collect();
         self.keep_samples(&rollouts);
@@ -158,11 +171,6 @@ impl Session {
         })
         .await?;
         observer.step(summary, self.recipe.train.steps);
-        let every = self.recipe.train.checkpoint_every;
-        if every > 0 && self.step.is_multiple_of(every) {
-            self.checkpoint(engine, observer).await?;
-            self.report().await?;
-        }
         Ok(())
     }
 
@@ -195,14 +203,24 @@ impl Session {
         Ok(())
     }
 
+    /// Saves the learner, and records every step that the checkpoint holds before it counts as one to go on from.
     async fn checkpoint(&mut self, engine: &Engine, observer: &mut dyn TrainObserver) -> Result<()> {
-        let name = RunDir::checkpoint_name(self.step);
-        let dir = self.run_dir.path().join(&name);
-        engine.checkpoint(dir.clone()).await?;
-        let state = RunState { step: self.step, checkpoint: name, cursor: engine.cursor() };
+        let saved = engine.checkpoint(self.run_dir.path().join("checkpoints")).await?;
+        while self.step < saved.step {
+            match tokio::time::timeout(EVENT_PATIENCE, self.events.next()).await {
+                Ok(Some(Event::Rollout(rollout))) if rollout.purpose == Purpose::Train => {
+                    self.batch.insert((rollout.key.group_id, rollout.key.index), rollout);
+                }
+                Ok(Some(Event::Step(summary))) => self.record(observer, &summary).await?,
+                Ok(Some(_)) => {}
+                Ok(None) | Err(_) => bail!("step {} is in the checkpoint, and its numbers never came", saved.step),
+            }
+        }
+        let checkpoint = saved.dir.strip_prefix(self.run_dir.path()).unwrap_or(&saved.dir).to_owned();
+        let state = RunState { step: saved.step, checkpoint, cursor: saved.cursor };
         self.blocking(move |dir| dir.write_state(&state)).await?;
-        self.saved = Some(self.step);
-        observer.note(&format!("checkpoint {}", dir.display()));
+        self.saved = Some(saved.step);
+        observer.note(&format!("checkpoint {}", saved.dir.display()));
         Ok(())
     }
 
@@ -220,7 +238,12 @@ impl Session {
 
     /// The end of every run: a checkpoint of what was learned since the last one, and the report.
     async fn finish(&mut self, engine: &Engine, observer: &mut dyn TrainObserver, is_healthy: bool) -> Result<()> {
-        let saved = if is_healthy && self.saved != Some(self.step) { self.checkpoint(engine, observer).await } else { Ok(()) };
+        let saved = if is_healthy && self.saved != Some(self.step) {
+            engine.quiesce();
+            self.checkpoint(engine, observer).await
+        } else {
+            Ok(())
+        };
         let reported = self.report().await;
         saved.and(reported)
     }

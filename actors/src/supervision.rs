@@ -10,10 +10,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use ractor::{Actor, ActorCell, ActorProcessingErr, ActorRef, RpcReplyPort, SupervisionEvent};
+use ractor::{Actor, ActorCell, ActorProcessingErr, ActorRef, SupervisionEvent};
 
 use crate::hub::Event;
-use crate::pipeline::learner::LearnerMsg;
+use crate::pipeline::learner::{LearnerMsg, SaveReply};
 use crate::pipeline::{spawn_pipeline, PipelineParts, Role, Stages};
 use restart::{Decision, RestartWindow};
 
@@ -34,11 +34,13 @@ pub enum SupervisorMsg {
     Tick,
     /// Write a checkpoint.
     Save {
-        /// The directory to create.
-        dir: PathBuf,
+        /// The directory to create it in.
+        root: PathBuf,
         /// Where the answer goes.
-        reply: RpcReplyPort<Result<(), String>>,
+        reply: SaveReply,
     },
+    /// Stop every stage but the learner, for good: what it has is consumed, and nothing more comes.
+    Quiesce,
     /// Stop every stage in flow order, then this actor.
     Stop,
 }
@@ -87,7 +89,12 @@ impl Actor for Supervisor {
         match msg {
             SupervisorMsg::Respawn { generation } => state.respawn(&myself, generation).await,
             SupervisorMsg::Tick => state.watch().await,
-            SupervisorMsg::Save { dir, reply } => state.save(dir, reply),
+            SupervisorMsg::Save { root, reply } => state.save(root, reply),
+            SupervisorMsg::Quiesce => {
+                state.parts.shared.ledger.close();
+                state.stop_from(Role::Evaluator).await;
+                Ok(())
+            }
             SupervisorMsg::Stop => {
                 state.stop_from(Role::Learner).await;
                 state.parts.shared.hub.publish(Event::Stopped(None)).await;
@@ -212,11 +219,11 @@ impl SupervisorState {
         cause.into()
     }
 
-    fn save(&self, dir: PathBuf, reply: RpcReplyPort<Result<(), String>>) -> Result<(), ActorProcessingErr> {
+    fn save(&self, root: PathBuf, reply: SaveReply) -> Result<(), ActorProcessingErr> {
         match &self.stages.learner {
             Some(learner) => {
                 // If the learner has just died the port is dropped, and the asker sees that.
-                let _ = learner.cast(LearnerMsg::Save { dir, reply });
+                let _ = learner.cast(LearnerMsg::Save { root, reply });
             }
             None => {
                 let _ = reply.send(Err("there is no learner, or it is being restarted".to_owned()));

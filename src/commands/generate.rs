@@ -66,7 +66,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let text = policy.text();
     let prompt = text.render(&messages)?;
     let prompt_ids: Arc<[u32]> = text.encode(&prompt)?.into();
-    let mut generator = policy.generator(GeneratorOptions { max_batch: 1 })?;
+    let mut generator = policy.generator(GeneratorOptions { max_batch: 1, ..GeneratorOptions::default() })?;
     let sampling = Sampling { temperature: args.temperature, top_p: args.top_p, max_tokens: args.max_tokens, seed: args.seed };
     generator.admit(vec![GenerationRequest { id: 0, prompt_ids: Arc::clone(&prompt_ids), sampling }])?;
     let completion = loop {

@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use rehearsal::home::Home;
 use rehearsal::prepare;
-use rehearsal_models::PolicyText;
+use rehearsal_models::LoadedPolicy;
 
 use crate::commands::print_line;
 use crate::console::Console;
@@ -32,7 +32,7 @@ struct Line {
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let path = prepare::policy_path(&Home::open()?, &args.policy, &Console::new())?;
-    let text = PolicyText::load(&path)?;
+    let text = LoadedPolicy::load_text(&path)?;
     for (at, line) in std::io::stdin().lock().lines().enumerate() {
         let line = line.context("cannot read standard input")?;
         let string: String = serde_json::from_str(&line).with_context(|| format!("line {} is not a JSON string", at + 1))?;

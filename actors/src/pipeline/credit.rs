@@ -334,13 +334,15 @@ impl Books {
             return None;
         }
         for _ in 0..curriculum.tasks.len() * 2 {
-            let task = self.task_at(&curriculum, self.draws);
+            let draw = self.draws;
+            let task = self.task_at(&curriculum, draw);
             self.draws += 1;
             if self.quarantined.contains_key(&task.id) {
                 continue;
             }
             let id = self.number();
-            let seed = episode_seed(curriculum.sampling.seed ^ 0x5EED_6E0F, 0).wrapping_add(id.0);
+            // By the draw, not by the group's number: a resumed run draws the same tokens.
+            let seed = episode_seed(curriculum.sampling.seed, 0).wrapping_add(draw);
             let sampling = Sampling { seed, ..curriculum.sampling };
             return Some(GroupSpec { id, task, size: curriculum.group_size, sampling, purpose: Purpose::Train });
         }

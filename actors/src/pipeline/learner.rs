@@ -5,8 +5,8 @@
 //! trainer lives on its own thread and survives a restart of the actor; if the thread itself dies, the run ends, since half-updated
 //! weights must not be trained on.
 
-use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use crossbeam_channel::{bounded, Receiver, Sender, TrySendError};
@@ -18,7 +18,7 @@ use rehearsal_models::{StepReport, Train, TrainError, TrainGroup, TrainSequence}
 
 use crate::hub::{Event, StepSummary};
 use crate::pipeline::batch::{Batch, Consumed};
-use crate::pipeline::credit::Permit;
+use crate::pipeline::credit::{Cursor, Permit};
 use crate::pipeline::Shared;
 use crate::progress::CountGuard;
 use crate::types::{Group, Rollout};
@@ -55,6 +55,20 @@ pub struct LearnerConfig {
     pub mask_truncated: bool,
 }
 
+/// A complete checkpoint.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Checkpoint {
+    /// Batches consumed by then.
+    pub step: u64,
+    /// Its directory.
+    pub dir: PathBuf,
+    /// Where the task source stood.
+    pub cursor: Cursor,
+}
+
+/// Where the answer to a save goes.
+pub type SaveReply = RpcReplyPort<Result<Checkpoint, String>>;
+
 /// The trainer, shared between incarnations of the actor.
 pub type TrainerSlot = Arc<Mutex<Box<dyn Train>>>;
 
@@ -72,10 +86,17 @@ pub enum LearnerMsg {
     Stepped(Box<Consumed>),
     /// Write a checkpoint after whatever the thread is doing.
     Save {
-        /// The directory to create.
-        dir: PathBuf,
+        /// The directory to create it in.
+        root: PathBuf,
         /// Where the answer goes.
-        reply: RpcReplyPort<Result<(), String>>,
+        reply: SaveReply,
+    },
+    /// The thread has written a checkpoint, or has failed to. It comes after the `Stepped` of every step in it.
+    Saved {
+        /// Batches consumed by then and the checkpoint's directory.
+        saved: Result<(u64, PathBuf), String>,
+        /// Where the answer goes.
+        reply: SaveReply,
     },
     /// The thread ended with this cause.
     Died(String),
@@ -100,7 +121,7 @@ pub struct LearnerArgs {
 #[derive(Debug)]
 enum Job {
     Step(Batch),
-    Save(PathBuf, RpcReplyPort<Result<(), String>>),
+    Save(PathBuf, SaveReply),
 }
 
 /// Groups waiting for their batch, and the thread's queue. Dropping it ends the thread after its current job.
@@ -120,7 +141,8 @@ impl Actor for Learner {
     async fn pre_start(&self, myself: ActorRef<LearnerMsg>, args: LearnerArgs) -> Result<LearnerState, ActorProcessingErr> {
         let (queue, jobs) = bounded(QUEUE);
         let report = myself.clone();
-        let thread = TrainingThread { args: args.clone(), myself };
+        let batches = args.shared.ledger.cursor().batches;
+        let thread = TrainingThread { args: args.clone(), myself, batches };
         worker::spawn(
             "rehearsal-learner",
             STACK_BYTES,
@@ -134,7 +156,12 @@ impl Actor for Learner {
         match msg {
             LearnerMsg::Consume { group, permit } => state.collect(group, permit),
             LearnerMsg::Stepped(consumed) => state.conclude(*consumed),
-            LearnerMsg::Save { dir, reply } => state.enqueue(Job::Save(dir, reply)),
+            LearnerMsg::Save { root, reply } => state.enqueue(Job::Save(root, reply)),
+            LearnerMsg::Saved { saved, reply } => {
+                let cursor = state.args.shared.ledger.cursor();
+                let _ = reply.send(saved.map(|(step, dir)| Checkpoint { step, dir, cursor }));
+                Ok(())
+            }
             LearnerMsg::Died(cause) => Err(cause.into()),
         }
     }
@@ -242,23 +269,29 @@ fn record_report(shared: &Shared, report: &StepReport) {
 struct TrainingThread {
     args: LearnerArgs,
     myself: ActorRef<LearnerMsg>,
+    batches: u64,
 }
 
 impl TrainingThread {
-    fn run(self, jobs: &Receiver<Job>) {
+    fn run(mut self, jobs: &Receiver<Job>) {
         for job in jobs {
-            match job {
+            // The actor is gone only when the engine is, or is being restarted: permits and reply ports then say so by being dropped.
+            let _ = match job {
                 Job::Step(batch) => {
                     let consumed = self.step(batch);
-                    // The actor is gone only when the engine is: the permits then go with it.
-                    let _ = self.myself.cast(LearnerMsg::Stepped(Box::new(consumed)));
+                    self.batches += 1;
+                    self.myself.cast(LearnerMsg::Stepped(Box::new(consumed)))
                 }
-                Job::Save(dir, reply) => {
-                    let trainer = self.args.trainer.lock().unwrap_or_else(PoisonError::into_inner);
-                    let _ = reply.send(trainer.save(&dir).map_err(|error| error.to_string()));
-                }
-            }
+                Job::Save(root, reply) => self.myself.cast(LearnerMsg::Saved { saved: self.save(&root), reply }),
+            };
         }
+    }
+
+    fn save(&self, root: &Path) -> Result<(u64, PathBuf), String> {
+        let dir = root.join(format!("step-{:06}", self.batches));
+        let trainer = self.args.trainer.lock().map_err(|_| "an earlier step panicked: its weights are not to be trusted")?;
+        trainer.save(&dir).map_err(|error| error.to_string())?;
+        Ok((self.batches, dir))
     }
 
     fn step(&self, batch: Batch) -> Consumed {
@@ -297,7 +330,7 @@ impl TrainingThread {
         let report = trainer.step(&groups, &config.objective, config.temperature, &mut tick).map_err(|error| match error {
             TrainError::NonFinite { .. } => ("non_finite", error.to_string()),
             TrainError::EmptyBatch => ("empty", error.to_string()),
-            TrainError::Malformed(_) | TrainError::Checkpoint { .. } | TrainError::Backend(_) => ("error", error.to_string()),
+            TrainError::Malformed(_) | TrainError::Config { .. } | TrainError::Checkpoint { .. } | TrainError::Backend(_) => ("error", error.to_string()),
         })?;
         self.args.shared.weights.publish(trainer.weights());
         Ok(report)
