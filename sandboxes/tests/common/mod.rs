@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 use rehearsal_sandboxes::{LocalSandbox, Snapshot};
 
 /// One sandbox for all tests of a binary, from `REHEARSAL_TEST_IMAGE_DIR` and `REHEARSAL_TEST_CACHE_DIR`.
-pub fn sandbox() -> &'static LocalSandbox {
+pub(crate) fn sandbox() -> &'static LocalSandbox {
     static SANDBOX: OnceLock<LocalSandbox> = OnceLock::new();
     SANDBOX.get_or_init(|| {
         let snapshot = Snapshot::open(&dir("REHEARSAL_TEST_IMAGE_DIR"), &dir("REHEARSAL_TEST_CACHE_DIR"), &|_| {});
