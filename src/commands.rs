@@ -12,7 +12,7 @@ use std::future::Future;
 use std::io::Write;
 use std::process::ExitCode;
 
-use anyhow::{anyhow, Context, Result};
+use anyhow::{Context, Result, anyhow};
 
 /// Runs a blocking command off the async workers.
 pub(crate) async fn blocking(work: impl FnOnce() -> Result<ExitCode> + Send + 'static) -> Result<ExitCode> {
@@ -30,8 +30,10 @@ pub(crate) fn print_line(line: &str) -> Result<()> {
 
 /// Ends at the first Ctrl-C or SIGTERM; a second Ctrl-C ends the process at once.
 pub(crate) fn shutdown_signal(on_first: impl FnOnce() + Send + 'static) -> Result<impl Future<Output = ()>> {
-    let mut interrupt = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::interrupt()).context("cannot watch for Ctrl-C")?;
-    let mut terminate = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()).context("cannot watch for SIGTERM")?;
+    let mut interrupt =
+        tokio::signal::unix::signal(tokio::signal::unix::SignalKind::interrupt()).context("cannot watch for Ctrl-C")?;
+    let mut terminate = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())
+        .context("cannot watch for SIGTERM")?;
     let (first, asked) = tokio::sync::oneshot::channel();
     tokio::spawn(async move {
         tokio::select! {

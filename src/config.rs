@@ -6,13 +6,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::{bail, Context, Result};
-use serde::{de::DeserializeOwned, Deserialize, Serialize};
+use anyhow::{Context, Result, bail};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
+use rehearsal_actors::RewardRule;
 use rehearsal_actors::pipeline::credit::Sampler;
 use rehearsal_actors::pipeline::learner::ZeroVariance;
 use rehearsal_actors::pipeline::rollout::Patience;
-use rehearsal_actors::RewardRule;
 use rehearsal_models::rl::Objective;
 use rehearsal_models::{Device, OptimizerConfig, Sampling};
 use rehearsal_sandboxes::Limits;
@@ -266,7 +266,9 @@ impl Recipe {
             bail!("`rollout.temperature` is {}: training samples need a temperature above 0", self.rollout.temperature);
         }
         if self.rollout.top_p < 1.0 && self.train.max_staleness > 0 {
-            bail!("`rollout.top_p` below 1 with `train.max_staleness` above 0: the learner cannot reproduce the log-probs of a cut distribution");
+            bail!(
+                "`rollout.top_p` below 1 with `train.max_staleness` above 0: the learner cannot reproduce the log-probs of a cut distribution"
+            );
         }
         if self.rollout.max_in_flight_groups < self.train.groups_per_step {
             bail!(
@@ -351,7 +353,12 @@ fn check_rollout(rollout: &RolloutSection, policy: &PolicySection) -> Result<()>
 }
 
 fn check_rewards(reward: &RewardRule) -> Result<()> {
-    let values = [("passed", reward.passed), ("failed", reward.failed), ("policy_error", reward.policy_error), ("partial", reward.partial)];
+    let values = [
+        ("passed", reward.passed),
+        ("failed", reward.failed),
+        ("policy_error", reward.policy_error),
+        ("partial", reward.partial),
+    ];
     for (key, value) in values {
         if !value.is_finite() {
             bail!("`reward.{key}` is {value}: a reward must be a finite number");
@@ -405,10 +412,24 @@ mod tests {
 
     #[test]
     fn an_unknown_key_is_refused_by_name_wherever_it_stands() {
-        for section in ["", "policy", "tasks", "rollout", "sandbox", "reward", "objective", "optimizer", "train", "eval", "deadlines"] {
+        for section in [
+            "",
+            "policy",
+            "tasks",
+            "rollout",
+            "sandbox",
+            "reward",
+            "objective",
+            "optimizer",
+            "train",
+            "eval",
+            "deadlines",
+        ] {
             let text = match section {
                 "" => format!("surprise = 1\n{}", shipped()),
-                _ if shipped().contains(&format!("[{section}]\n")) => shipped().replace(&format!("[{section}]\n"), &format!("[{section}]\nsurprise = 1\n")),
+                _ if shipped().contains(&format!("[{section}]\n")) => {
+                    shipped().replace(&format!("[{section}]\n"), &format!("[{section}]\nsurprise = 1\n"))
+                }
                 _ => format!("{}\n[{section}]\nsurprise = 1\n", shipped()),
             };
             let error = format!("{:#}", load_text(&text).unwrap_err());

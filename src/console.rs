@@ -3,8 +3,8 @@
 //! Where standard error is not a terminal, bars are left out and lines stay.
 
 use std::io::IsTerminal;
-use std::sync::atomic::Ordering;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -37,7 +37,11 @@ impl Console {
     }
 
     /// What goes on within a step; refreshed until the returned task is aborted.
-    pub(crate) fn watch(&self, progress: Arc<EngineProgress>, text: impl Fn(&EngineProgress) -> String + Send + 'static) -> Watch {
+    pub(crate) fn watch(
+        &self,
+        progress: Arc<EngineProgress>,
+        text: impl Fn(&EngineProgress) -> String + Send + 'static,
+    ) -> Watch {
         let bar = self.bars.add(ProgressBar::new_spinner());
         bar.set_style(style("{spinner} {msg}"));
         let shown = bar.clone();
@@ -147,7 +151,8 @@ pub(crate) fn step_line(summary: &StepSummary, steps: u64) -> String {
 pub(crate) fn activity(progress: &EngineProgress) -> String {
     let of = |n: &std::sync::atomic::AtomicI64| n.load(Ordering::Relaxed);
     if of(&progress.learning) > 0 {
-        let (done, all) = (progress.micro_batches_done.load(Ordering::Relaxed), progress.micro_batches.load(Ordering::Relaxed));
+        let (done, all) =
+            (progress.micro_batches_done.load(Ordering::Relaxed), progress.micro_batches.load(Ordering::Relaxed));
         return format!("learning: micro-batch {done} of {all}");
     }
     format!(

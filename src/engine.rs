@@ -175,10 +175,18 @@ impl<'a> EngineBuilder<'a> {
             None => MetricHandles::disabled(),
         };
         let learner = match (config.learner.clone(), policy.trainer) {
-            (Some(learner), Some(trainer)) => Some(LearnerParts { trainer: Arc::new(Mutex::new(trainer)), config: learner }),
+            (Some(learner), Some(trainer)) => {
+                Some(LearnerParts { trainer: Arc::new(Mutex::new(trainer)), config: learner })
+            }
             (None, None) => None,
-            (Some(_), None) => return Err(EngineError::Mismatch("the configuration asks for a learner, and the policy has no trainer")),
-            (None, Some(_)) => return Err(EngineError::Mismatch("the policy has a trainer, and the configuration no learner")),
+            (Some(_), None) => {
+                return Err(EngineError::Mismatch(
+                    "the configuration asks for a learner, and the policy has no trainer",
+                ));
+            }
+            (None, Some(_)) => {
+                return Err(EngineError::Mismatch("the policy has a trainer, and the configuration no learner"));
+            }
         };
         let admission = Admission {
             max_in_flight: config.rollout.max_in_flight_groups,
@@ -198,7 +206,8 @@ impl<'a> EngineBuilder<'a> {
         let parts = PipelineParts {
             codec: policy.codec,
             generator: policy.generator,
-            max_episodes: config.rollout.max_in_flight_groups * (config.rollout.group_size.max(MAX_SUBMITTED_SIZE) as usize),
+            max_episodes: config.rollout.max_in_flight_groups
+                * (config.rollout.group_size.max(MAX_SUBMITTED_SIZE) as usize),
             sandbox,
             sandbox_workers: if config.sandbox_workers == 0 { cores } else { config.sandbox_workers },
             learner,
@@ -231,7 +240,11 @@ pub struct Engine {
 
 impl Engine {
     /// Begins an engine from its configuration, a policy and a sandbox.
-    pub fn builder<'a>(config: EngineConfig, policy: impl Into<PolicyParts>, sandbox: Arc<dyn Sandbox>) -> EngineBuilder<'a> {
+    pub fn builder<'a>(
+        config: EngineConfig,
+        policy: impl Into<PolicyParts>,
+        sandbox: Arc<dyn Sandbox>,
+    ) -> EngineBuilder<'a> {
         EngineBuilder { config, policy: policy.into(), sandbox, recorder: None }
     }
 
@@ -243,7 +256,13 @@ impl Engine {
 
     /// Queues one group of `size` episodes. The seed in `sampling` is replaced: the engine's own seed and a running number decide, so
     /// that the same submissions in the same order draw the same tokens.
-    pub fn submit_with(&self, task: Arc<Task>, size: u32, sampling: Sampling, purpose: Purpose) -> Result<GroupId, EngineError> {
+    pub fn submit_with(
+        &self,
+        task: Arc<Task>,
+        size: u32,
+        sampling: Sampling,
+        purpose: Purpose,
+    ) -> Result<GroupId, EngineError> {
         let size = size.min(MAX_SUBMITTED_SIZE);
         let number = self.submitted.fetch_add(1, Ordering::Relaxed);
         let seed = episode_seed(self.config.seed ^ (purpose as u64) << 56, 0).wrapping_add(number);
@@ -306,9 +325,10 @@ impl Engine {
         self.tree.get_cell()
     }
 
-    /// True while the tree runs.
+    /// True until the tree has stopped or given up.
     pub fn is_running(&self) -> bool {
-        matches!(self.tree.get_status(), rehearsal_actors::ractor::ActorStatus::Running | rehearsal_actors::ractor::ActorStatus::Upgrading)
+        use rehearsal_actors::ractor::ActorStatus::{Draining, Stopped, Stopping};
+        !matches!(self.tree.get_status(), Draining | Stopping | Stopped)
     }
 
     /// Writes a checkpoint of the learner (a Hugging Face directory named by the step) into `root`, after the step it may be in. When
@@ -317,8 +337,12 @@ impl Engine {
         let deadline = Duration::from_secs(self.config.deadlines.watchdog_s);
         match self.tree.call(|reply| SupervisorMsg::Save { root, reply }, Some(deadline)).await {
             Ok(CallResult::Success(saved)) => saved.map_err(EngineError::Checkpoint),
-            Ok(CallResult::Timeout) => Err(EngineError::Checkpoint(format!("the learner did not answer within {deadline:?}"))),
-            Ok(CallResult::SenderError) => Err(EngineError::Checkpoint("the learner died before it answered".to_owned())),
+            Ok(CallResult::Timeout) => {
+                Err(EngineError::Checkpoint(format!("the learner did not answer within {deadline:?}")))
+            }
+            Ok(CallResult::SenderError) => {
+                Err(EngineError::Checkpoint("the learner died before it answered".to_owned()))
+            }
             Err(error) => Err(EngineError::Checkpoint(error.to_string())),
         }
     }

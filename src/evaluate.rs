@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 use std::time::Instant;
 
-use anyhow::{bail, Result};
+use anyhow::{Result, bail};
 use serde::{Deserialize, Serialize};
 
 use rehearsal_actors::{Event, Outcome, Purpose, Rollout, Subscription, Task};
@@ -55,7 +55,9 @@ pub async fn evaluate(
         while let Some(task) = waiting.pop() {
             match engine.submit_with(Arc::clone(&task), samples, sampling.clone(), Purpose::Evaluate) {
                 Ok(id) => drop(open.insert(id)),
-                Err(EngineError::Submit(rehearsal_actors::pipeline::credit::SubmitError::Full { .. })) if !open.is_empty() => {
+                Err(EngineError::Submit(rehearsal_actors::pipeline::credit::SubmitError::Full { .. }))
+                    if !open.is_empty() =>
+                {
                     waiting.push(task);
                     break;
                 }
@@ -71,7 +73,9 @@ pub async fn evaluate(
                 seen(rollouts.len(), total);
             }
             Some(Event::GroupEnded { id, .. }) => drop(open.remove(&id)),
-            Some(Event::Stopped(cause)) => bail!("the engine ended during evaluation: {}", cause.unwrap_or_else(|| "it was stopped".into())),
+            Some(Event::Stopped(cause)) => {
+                bail!("the engine ended during evaluation: {}", cause.unwrap_or_else(|| "it was stopped".into()))
+            }
             Some(_) => {}
             None => bail!("the engine ended during evaluation"),
         }
@@ -80,7 +84,14 @@ pub async fn evaluate(
 
 impl Evaluation {
     /// The numbers of a finished evaluation.
-    pub fn of(when: &str, step: u64, weights_version: u64, samples: u32, rollouts: &[Arc<Rollout>], started: Instant) -> Self {
+    pub fn of(
+        when: &str,
+        step: u64,
+        weights_version: u64,
+        samples: u32,
+        rollouts: &[Arc<Rollout>],
+        started: Instant,
+    ) -> Self {
         let (mut by_task, mut outcomes) = (BTreeMap::<&str, (u64, u64)>::new(), BTreeMap::new());
         let (mut tokens, mut acted) = (0_usize, 0_usize);
         for rollout in rollouts {

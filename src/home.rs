@@ -3,7 +3,7 @@
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
-use anyhow::{anyhow, Context, Result};
+use anyhow::{Context, Result, anyhow};
 
 /// The directory of everything Rehearsal fetches or builds once.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -17,7 +17,9 @@ impl Home {
         let root = match std::env::var_os("REHEARSAL_HOME").filter(|value| !value.is_empty()) {
             Some(root) => PathBuf::from(root),
             None => dirs::cache_dir()
-                .ok_or_else(|| anyhow!("this user has no cache directory: set REHEARSAL_HOME to a directory with 2 GB to spare"))?
+                .ok_or_else(|| {
+                    anyhow!("this user has no cache directory: set REHEARSAL_HOME to a directory with 2 GB to spare")
+                })?
                 .join("rehearsal"),
         };
         Self::at(root)

@@ -9,7 +9,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use axum::body::Bytes;
 use axum::extract::{DefaultBodyLimit, State};
-use axum::http::{header, StatusCode};
+use axum::http::{StatusCode, header};
 use axum::response::sse::{KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
@@ -96,7 +96,11 @@ impl Daemon {
 }
 
 /// Serves the daemon until `shutdown`; requests under way are finished, streams end with their engine.
-pub async fn serve(listener: TcpListener, daemon: Arc<Daemon>, shutdown: impl Future<Output = ()> + Send + 'static) -> Result<()> {
+pub async fn serve(
+    listener: TcpListener,
+    daemon: Arc<Daemon>,
+    shutdown: impl Future<Output = ()> + Send + 'static,
+) -> Result<()> {
     let folding = upkeep(daemon.metrics.clone());
     let app = Router::new()
         .route("/metrics", get(|State(daemon): State<Arc<Daemon>>| metrics(daemon.metrics.clone())))
@@ -106,7 +110,8 @@ pub async fn serve(listener: TcpListener, daemon: Arc<Daemon>, shutdown: impl Fu
         .route("/v1/rollouts", get(rollouts))
         .layer(DefaultBodyLimit::max(BODY_MAX))
         .with_state(daemon);
-    let serving = async { axum::serve(listener, app).with_graceful_shutdown(shutdown).await.context("the HTTP server failed") };
+    let serving =
+        async { axum::serve(listener, app).with_graceful_shutdown(shutdown).await.context("the HTTP server failed") };
     tokio::select! {
         served = serving => served,
         never = folding => match never {},
@@ -173,7 +178,13 @@ async fn submit(State(daemon): State<Arc<Daemon>>, body: Bytes) -> Response {
     let submissions = match serde_json::from_slice(&body) {
         Ok(OneOrMany::One(one)) => vec![*one],
         Ok(OneOrMany::Many(many)) => many,
-        Err(error) => return refuse(StatusCode::BAD_REQUEST, format!("the body is not a task or a list of tasks: {error}"), vec![]),
+        Err(error) => {
+            return refuse(
+                StatusCode::BAD_REQUEST,
+                format!("the body is not a task or a list of tasks: {error}"),
+                vec![],
+            );
+        }
     };
     if submissions.is_empty() {
         return refuse(StatusCode::BAD_REQUEST, "the list has no task".to_owned(), vec![]);
@@ -231,7 +242,9 @@ async fn rollouts(State(daemon): State<Arc<Daemon>>) -> Response {
     }
 }
 
-fn events(rollouts: impl Stream<Item = Arc<Rollout>> + Send) -> impl Stream<Item = Result<axum::response::sse::Event, axum::Error>> + Send {
+fn events(
+    rollouts: impl Stream<Item = Arc<Rollout>> + Send,
+) -> impl Stream<Item = Result<axum::response::sse::Event, axum::Error>> + Send {
     rollouts.map(|rollout| {
         let id = format!("{}-{}-{}", rollout.key.group_id.0, rollout.key.index, rollout.key.attempt);
         axum::response::sse::Event::default().event("rollout").id(id).json_data(RolloutRecord::from(rollout.as_ref()))

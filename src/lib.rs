@@ -48,6 +48,8 @@ pub mod run_dir;
 
 pub use engine::{Engine, EngineBuilder, EngineConfig, EngineError, PolicyParts};
 pub use rehearsal_actors::progress::Progress as EngineProgress;
-pub use rehearsal_actors::{Event, GroupId, Outcome, Purpose, RewardRule, Rollout, ScriptedPolicy, StepSummary, Subscription, Task, TaskId};
 pub use rehearsal_actors::ractor;
+pub use rehearsal_actors::{
+    Event, GroupId, Outcome, Purpose, RewardRule, Rollout, ScriptedPolicy, StepSummary, Subscription, Task, TaskId,
+};
 pub use rehearsal_sandboxes::{Limits, Sandbox, Tests};

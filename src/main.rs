@@ -11,6 +11,16 @@ mod console;
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
+/// `mi_option_purge_delay` of mimalloc's header; the binding does not name it.
+const MI_OPTION_PURGE_DELAY: libmimalloc_sys::mi_option_t = 15;
+
+/// Keeps freed memory instead of handing it back to the kernel: a training step frees and takes the same gigabyte again and again, and
+/// clearing its pages anew cost a fifth of the step.
+fn keep_freed_memory() {
+    // SAFETY: sets one number in the allocator's own table; called before any other thread exists.
+    unsafe { libmimalloc_sys::mi_option_set(MI_OPTION_PURGE_DELAY, -1) }
+}
+
 /// An actor-model rollout engine for reinforcement-learning post-training of language models.
 #[derive(Debug, Parser)]
 #[command(name = "rehearsal", version, arg_required_else_help = true)]
@@ -38,6 +48,7 @@ enum Command {
 }
 
 fn main() -> ExitCode {
+    keep_freed_memory();
     let cli = Cli::parse();
     // Logs go to standard error; what a command prints on standard output is data.
     let filter = tracing_subscriber::EnvFilter::try_from_env("REHEARSAL_LOG").unwrap_or_else(|_| "warn".into());

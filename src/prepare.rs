@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use anyhow::{bail, Context, Result};
+use anyhow::{Context, Result, bail};
 
 use rehearsal_actors::pipeline::generator::GeneratorFactory;
 use rehearsal_models::{Device, GeneratorOptions, LoadedPolicy};
@@ -67,7 +67,11 @@ pub fn policy(home: &Home, source: &str, device: Device, show: &dyn Show) -> Res
 
 /// Builds a policy's decoder, again at every restart of the generator.
 pub fn generator(policy: LoadedPolicy, max_batch: usize) -> GeneratorFactory {
-    Arc::new(move || policy.generator(GeneratorOptions { max_batch, ..GeneratorOptions::default() }).map_err(|error| error.to_string()))
+    Arc::new(move || {
+        policy
+            .generator(GeneratorOptions { max_batch, ..GeneratorOptions::default() })
+            .map_err(|error| error.to_string())
+    })
 }
 
 /// The sandbox of a shipped image: fetched, snapshot and compiled once, mapped afterwards.

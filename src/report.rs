@@ -66,7 +66,11 @@ impl Report<'_> {
         for (title, rollouts) in self.samples {
             write_samples(&mut page, title, rollouts);
         }
-        let _ = write!(page, "<details><summary>Recipe</summary><pre>{}</pre></details></body></html>", escape(self.recipe));
+        let _ = write!(
+            page,
+            "<details><summary>Recipe</summary><pre>{}</pre></details></body></html>",
+            escape(self.recipe)
+        );
         page
     }
 
@@ -76,7 +80,9 @@ impl Report<'_> {
     }
 
     fn lead(&self) -> String {
-        let (Some(first), Some(last)) = (self.steps.first(), self.steps.last()) else { return "No step yet.".to_owned() };
+        let (Some(first), Some(last)) = (self.steps.first(), self.steps.last()) else {
+            return "No step yet.".to_owned();
+        };
         let window = 5.min(self.steps.len());
         let mean = |steps: &[StepSummary]| steps.iter().map(|step| step.reward).sum::<f64>() / steps.len() as f64;
         let (early, late) = (mean(&self.steps[..window]), mean(&self.steps[self.steps.len() - window..]));
@@ -88,14 +94,20 @@ impl Report<'_> {
     }
 
     fn series(&self, value: impl Fn(&StepSummary) -> Option<f64>) -> Vec<(f64, f64)> {
-        self.steps.iter().filter_map(|step| Some((step.step as f64, value(step)?))).filter(|(_, y)| y.is_finite()).collect()
+        self.steps
+            .iter()
+            .filter_map(|step| Some((step.step as f64, value(step)?)))
+            .filter(|(_, y)| y.is_finite())
+            .collect()
     }
 
     fn charts(&self) -> Vec<Chart<'_>> {
         let reward = self.series(|step| Some(step.reward));
-        let evaluations = self.evaluations.iter().map(|evaluation| (evaluation.step as f64, evaluation.pass_at_1)).collect();
+        let evaluations =
+            self.evaluations.iter().map(|evaluation| (evaluation.step as f64, evaluation.pass_at_1)).collect();
         let line = |label, colour, points| Curve { label, colour, points, dots_only: false };
-        let learner = |value: fn(&rehearsal_models::StepReport) -> f64| self.series(move |step| step.learner.as_ref().map(value));
+        let learner =
+            |value: fn(&rehearsal_models::StepReport) -> f64| self.series(move |step| step.learner.as_ref().map(value));
         let chart = |title, from_zero, curves| Chart { title, curves, from_zero };
         vec![
             chart(
@@ -113,7 +125,11 @@ impl Report<'_> {
                 true,
                 vec![line("mean", "#0b5fa5", self.series(|step| Some(step.completion_tokens_mean)))],
             ),
-            chart("Truncated share", true, vec![line("cut by the limit", "#0b5fa5", self.series(|step| Some(step.truncated)))]),
+            chart(
+                "Truncated share",
+                true,
+                vec![line("cut by the limit", "#0b5fa5", self.series(|step| Some(step.truncated)))],
+            ),
             chart("Entropy (nats)", true, vec![line("entropy", "#0b5fa5", learner(|report| report.entropy))]),
             chart("Gradient norm", true, vec![line("before clipping", "#0b5fa5", learner(|report| report.grad_norm))]),
             chart(
@@ -134,7 +150,11 @@ impl Report<'_> {
                 true,
                 vec![line("groups", "#0b5fa5", self.series(|step| Some(step.zero_variance_groups as f64)))],
             ),
-            chart("Staleness (versions)", true, vec![line("max", "#0b5fa5", self.series(|step| Some(step.staleness_max as f64)))]),
+            chart(
+                "Staleness (versions)",
+                true,
+                vec![line("max", "#0b5fa5", self.series(|step| Some(step.staleness_max as f64)))],
+            ),
         ]
     }
 
@@ -250,11 +270,23 @@ impl Chart<'_> {
 impl Curve<'_> {
     fn draw(&self, svg: &mut String, x_at: &dyn Fn(f64) -> f64, y_at: &dyn Fn(f64) -> f64) {
         if !self.dots_only && self.points.len() > 1 {
-            let points: Vec<String> = self.points.iter().map(|(x, y)| format!("{:.1},{:.1}", x_at(*x), y_at(*y))).collect();
-            let _ = write!(svg, "<polyline fill=\"none\" stroke=\"{}\" stroke-width=\"1.8\" points=\"{}\"/>", self.colour, points.join(" "));
+            let points: Vec<String> =
+                self.points.iter().map(|(x, y)| format!("{:.1},{:.1}", x_at(*x), y_at(*y))).collect();
+            let _ = write!(
+                svg,
+                "<polyline fill=\"none\" stroke=\"{}\" stroke-width=\"1.8\" points=\"{}\"/>",
+                self.colour,
+                points.join(" ")
+            );
         } else {
             for (x, y) in &self.points {
-                let _ = write!(svg, "<circle cx=\"{:.1}\" cy=\"{:.1}\" r=\"4\" fill=\"{}\"/>", x_at(*x), y_at(*y), self.colour);
+                let _ = write!(
+                    svg,
+                    "<circle cx=\"{:.1}\" cy=\"{:.1}\" r=\"4\" fill=\"{}\"/>",
+                    x_at(*x),
+                    y_at(*y),
+                    self.colour
+                );
             }
         }
     }
@@ -262,7 +294,8 @@ impl Curve<'_> {
 
 /// The range of some values, never empty.
 fn span(values: impl Iterator<Item = f64>, from_zero: bool) -> (f64, f64) {
-    let (low, high) = values.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), value| (low.min(value), high.max(value)));
+    let (low, high) =
+        values.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), value| (low.min(value), high.max(value)));
     if !low.is_finite() {
         return (0.0, 1.0);
     }
@@ -285,19 +318,18 @@ fn number(value: f64) -> String {
 }
 
 fn escape(text: &str) -> String {
-    text.chars()
-        .fold(String::with_capacity(text.len()), |mut out, c| {
-            match c {
-                '<' => out.push_str("&lt;"),
-                '>' => out.push_str("&gt;"),
-                '&' => out.push_str("&amp;"),
-                '"' => out.push_str("&quot;"),
-                '\'' => out.push_str("&#39;"),
-                c if c.is_control() && c != '\n' && c != '\t' => out.push('\u{fffd}'),
-                c => out.push(c),
-            }
-            out
-        })
+    text.chars().fold(String::with_capacity(text.len()), |mut out, c| {
+        match c {
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '&' => out.push_str("&amp;"),
+            '"' => out.push_str("&quot;"),
+            '\'' => out.push_str("&#39;"),
+            c if c.is_control() && c != '\n' && c != '\t' => out.push('\u{fffd}'),
+            c => out.push(c),
+        }
+        out
+    })
 }
 
 const STYLE: &str = "body{font-family:system-ui,sans-serif;max-width:1000px;margin:2rem auto;padding:0 1rem;color:#222}\
@@ -325,7 +357,8 @@ mod tests {
 
     #[test]
     fn a_report_of_nothing_and_hostile_text_is_still_a_page() {
-        let report = Report { name: "<script>alert(1)</script>", recipe: "a & b", steps: &[], evaluations: &[], samples: &[] };
+        let report =
+            Report { name: "<script>alert(1)</script>", recipe: "a & b", steps: &[], evaluations: &[], samples: &[] };
         let html = report.html();
         assert!(!html.contains("<script"), "text is escaped");
         assert!(html.contains("No step yet."));

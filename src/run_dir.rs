@@ -17,8 +17,8 @@ use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use anyhow::{bail, Context, Result};
-use serde::{de::DeserializeOwned, Deserialize, Serialize};
+use anyhow::{Context, Result, bail};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 use rehearsal_actors::pipeline::credit::Cursor;
 use rehearsal_actors::{Rollout, StepSummary};
@@ -145,7 +145,9 @@ impl RunDir {
         }
         self.replace("metrics.jsonl", &kept)?;
         let mut kept = Vec::new();
-        for evaluation in self.evaluations()?.into_iter().filter(|evaluation| evaluation.step <= step && evaluation.when == "before") {
+        for evaluation in
+            self.evaluations()?.into_iter().filter(|evaluation| evaluation.step <= step && evaluation.when == "before")
+        {
             serde_json::to_writer(&mut kept, &evaluation)?;
             kept.push(b'\n');
         }
@@ -179,7 +181,9 @@ impl RunDir {
         whole
             .lines()
             .enumerate()
-            .map(|(at, line)| serde_json::from_str(line).with_context(|| format!("{}, line {}", path.display(), at + 1)))
+            .map(|(at, line)| {
+                serde_json::from_str(line).with_context(|| format!("{}, line {}", path.display(), at + 1))
+            })
             .collect()
     }
 }

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{bail, Result};
+use anyhow::{Result, bail};
 use metrics_exporter_prometheus::{PrometheusHandle, PrometheusRecorder};
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
@@ -45,7 +45,10 @@ pub async fn serve(
 ) -> Result<()> {
     let address = job.listener.local_addr()?;
     let device = job.config.policy.device.to_string();
-    let engine = Engine::builder(EngineConfig::from(&job.config), job.policy, job.sandbox).recorder(recorder, &device).start().await?;
+    let engine = Engine::builder(EngineConfig::from(&job.config), job.policy, job.sandbox)
+        .recorder(recorder, &device)
+        .start()
+        .await?;
     let mut events = engine.subscribe();
     let daemon = Daemon::new(engine, job.config.sandbox.limits.clone(), handle);
     let (close, closed) = oneshot::channel::<()>();
@@ -56,7 +59,9 @@ pub async fn serve(
     let ended = async {
         loop {
             match events.next().await {
-                Some(rehearsal_actors::Event::Stopped(cause)) => return cause.unwrap_or_else(|| "it was stopped".to_owned()),
+                Some(rehearsal_actors::Event::Stopped(cause)) => {
+                    return cause.unwrap_or_else(|| "it was stopped".to_owned());
+                }
                 Some(_) => {}
                 None => return "it ended without saying why".to_owned(),
             }

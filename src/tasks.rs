@@ -82,7 +82,9 @@ impl TaskLine {
             return Err(format!("task `{}`: `prompt` is empty", self.id));
         }
         let (entry_point, fault) = match &self.tests {
-            Tests::Assert { code, entry_point } if code.trim().is_empty() => (entry_point, Some("`tests.code` is empty")),
+            Tests::Assert { code, entry_point } if code.trim().is_empty() => {
+                (entry_point, Some("`tests.code` is empty"))
+            }
             Tests::Assert { code, entry_point } if !code.contains("assert") && !code.contains("check") => {
                 (entry_point, Some("`tests.code` asserts nothing"))
             }
@@ -114,7 +116,8 @@ impl TaskLine {
 /// The first bad line, by number: malformed JSON, unknown or missing keys, no tests, an id used twice. An empty file.
 pub fn load(path: &Path) -> Result<Vec<TaskLine>, TaskError> {
     let file = path.display().to_string();
-    let text = fs::read_to_string(path).map_err(|error| TaskError::Unreadable { file: file.clone(), reason: error.to_string() })?;
+    let text = fs::read_to_string(path)
+        .map_err(|error| TaskError::Unreadable { file: file.clone(), reason: error.to_string() })?;
     let (mut tasks, mut seen) = (Vec::new(), HashMap::new());
     for (number, line) in text.lines().enumerate().map(|(at, line)| (at + 1, line)) {
         if line.trim().is_empty() {
@@ -180,7 +183,8 @@ mod tests {
     #[test]
     fn assert_tests_must_assert_something() {
         let line = |code: &str| {
-            serde_json::json!({"id": "a", "prompt": "p", "tests": {"kind": "assert", "code": code, "entry_point": "f"}}).to_string()
+            serde_json::json!({"id": "a", "prompt": "p", "tests": {"kind": "assert", "code": code, "entry_point": "f"}})
+                .to_string()
         };
         assert!(TaskLine::parse(&line("assert f(1) == 2")).is_ok());
         for empty in ["", "  \n", "f(1)", "pass"] {

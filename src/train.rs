@@ -7,7 +7,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use anyhow::{anyhow, bail, Context, Result};
+use anyhow::{Context, Result, anyhow, bail};
 
 use rehearsal_actors::pipeline::credit::{Curriculum, Cursor};
 use rehearsal_actors::progress::Progress;
@@ -17,7 +17,7 @@ use rehearsal_sandboxes::Sandbox;
 
 use crate::config::Recipe;
 use crate::engine::{Engine, EngineConfig, PolicyParts};
-use crate::evaluate::{evaluate, Evaluation};
+use crate::evaluate::{Evaluation, evaluate};
 use crate::report::Report;
 use crate::run_dir::{RunDir, RunState};
 
@@ -139,9 +139,15 @@ impl Session {
                     self.batch.insert((rollout.key.group_id, rollout.key.index), rollout);
                 }
                 Some(Event::Step(summary)) => self.stepped(engine, observer, &summary).await?,
-                Some(Event::Restarted { role, cause }) => observer.note(&format!("{role} failed and is restarted: {cause}")),
-                Some(Event::GroupEnded { task_id, fate: "quarantined", .. }) => observer.note(&quarantine_note(engine, &task_id.0)),
-                Some(Event::Stopped(cause)) => bail!("{}", cause.unwrap_or_else(|| "the engine was stopped".to_owned())),
+                Some(Event::Restarted { role, cause }) => {
+                    observer.note(&format!("{role} failed and is restarted: {cause}"))
+                }
+                Some(Event::GroupEnded { task_id, fate: "quarantined", .. }) => {
+                    observer.note(&quarantine_note(engine, &task_id.0))
+                }
+                Some(Event::Stopped(cause)) => {
+                    bail!("{}", cause.unwrap_or_else(|| "the engine was stopped".to_owned()))
+                }
                 Some(Event::Rollout(_) | Event::GroupEnded { .. }) => {}
                 None => bail!("the engine ended without saying why"),
             }
@@ -149,7 +155,12 @@ impl Session {
         self.evaluate(engine, observer, "after").await
     }
 
-    async fn stepped(&mut self, engine: &Engine, observer: &mut dyn TrainObserver, summary: &StepSummary) -> Result<()> {
+    async fn stepped(
+        &mut self,
+        engine: &Engine,
+        observer: &mut dyn TrainObserver,
+        summary: &StepSummary,
+    ) -> Result<()> {
         self.record(observer, summary).await?;
         let every = self.recipe.train.checkpoint_every;
         if every > 0 && self.step.is_multiple_of(every) {
@@ -227,9 +238,11 @@ impl Session {
     async fn report(&self) -> Result<()> {
         let (name, samples) = (self.recipe.name.clone(), self.samples.clone());
         self.blocking(move |dir| {
-            let recipe = std::fs::read_to_string(dir.path().join("recipe.toml")).context("cannot read the run's recipe")?;
+            let recipe =
+                std::fs::read_to_string(dir.path().join("recipe.toml")).context("cannot read the run's recipe")?;
             let (steps, evaluations) = (dir.steps()?, dir.evaluations()?);
-            let report = Report { name: &name, recipe: &recipe, steps: &steps, evaluations: &evaluations, samples: &samples };
+            let report =
+                Report { name: &name, recipe: &recipe, steps: &steps, evaluations: &evaluations, samples: &samples };
             dir.replace("reward.svg", report.reward_svg().as_bytes())?;
             dir.replace("report.html", report.html().as_bytes())
         })
@@ -256,7 +269,8 @@ impl Session {
 }
 
 fn quarantine_note(engine: &Engine, task: &str) -> String {
-    let reason = engine.quarantined().into_iter().find(|(id, _)| &*id.0 == task).map_or_else(String::new, |(_, reason)| reason);
+    let reason =
+        engine.quarantined().into_iter().find(|(id, _)| &*id.0 == task).map_or_else(String::new, |(_, reason)| reason);
     format!("task `{task}` is quarantined and will not be drawn again: {reason}")
 }
 

@@ -105,7 +105,9 @@ impl Subscription {
 
     /// The events as a stream.
     pub fn into_stream(self) -> impl Stream<Item = Event> + Send + Unpin {
-        Box::pin(futures::stream::unfold(self.events, |mut events| async move { events.recv().await.map(|event| (event, events)) }))
+        Box::pin(futures::stream::unfold(self.events, |mut events| async move {
+            events.recv().await.map(|event| (event, events))
+        }))
     }
 }
 
@@ -138,6 +140,9 @@ impl Hub {
     }
 
     fn forget(&self, gone: &mpsc::Sender<Event>) {
-        self.subscribers.lock().unwrap_or_else(PoisonError::into_inner).retain(|subscriber| !subscriber.same_channel(gone));
+        self.subscribers
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .retain(|subscriber| !subscriber.same_channel(gone));
     }
 }

@@ -30,5 +30,5 @@ pub use codec::TextCodec;
 pub use hub::{Event, Hub, StepSummary, Subscription};
 pub use ractor;
 pub use scripted::ScriptedPolicy;
-pub use task::{extract_code, Task};
+pub use task::{Task, extract_code};
 pub use types::{Action, EpisodeKey, Group, GroupId, GroupSpec, Outcome, Purpose, RewardRule, Rollout, TaskId, Timing};

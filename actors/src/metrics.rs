@@ -144,7 +144,13 @@ impl Registrar<'_> {
         Key::from_parts(format!("rehearsal_{name}"), labels)
     }
 
-    fn counters(&self, name: &'static str, help: &'static str, key: &'static str, values: &[&'static str]) -> ByLabel<Counter> {
+    fn counters(
+        &self,
+        name: &'static str,
+        help: &'static str,
+        key: &'static str,
+        values: &[&'static str],
+    ) -> ByLabel<Counter> {
         self.counters_with(name, help, key, values, &[])
     }
 
@@ -172,7 +178,13 @@ impl Registrar<'_> {
         self.recorder.register_gauge(&Self::key(name, labels), &self.metadata)
     }
 
-    fn gauges(&self, name: &'static str, help: &'static str, key: &'static str, values: &[&'static str]) -> ByLabel<Gauge> {
+    fn gauges(
+        &self,
+        name: &'static str,
+        help: &'static str,
+        key: &'static str,
+        values: &[&'static str],
+    ) -> ByLabel<Gauge> {
         ByLabel { handles: values.iter().map(|v| (*v, self.gauge(name, help, &[(key, (*v).to_owned())]))).collect() }
     }
 
@@ -181,8 +193,16 @@ impl Registrar<'_> {
         self.recorder.register_histogram(&Self::key(name, labels), &self.metadata)
     }
 
-    fn histograms(&self, name: &'static str, help: &'static str, key: &'static str, values: &[&'static str]) -> ByLabel<Histogram> {
-        ByLabel { handles: values.iter().map(|v| (*v, self.histogram(name, help, &[(key, (*v).to_owned())]))).collect() }
+    fn histograms(
+        &self,
+        name: &'static str,
+        help: &'static str,
+        key: &'static str,
+        values: &[&'static str],
+    ) -> ByLabel<Histogram> {
+        ByLabel {
+            handles: values.iter().map(|v| (*v, self.histogram(name, help, &[(key, (*v).to_owned())]))).collect(),
+        }
     }
 }
 
@@ -210,24 +230,46 @@ impl MetricHandles {
                 &["prompt", "cached_prompt", "completion", "environment", "trained"],
             ),
             tokens_per_second: r.gauges("tokens_per_second", "Throughput by role.", "role", &["generator", "learner"]),
-            generator_batch_size: r.gauges("generator_batch_size", "Requests in the generator.", "state", &["running", "waiting"]),
+            generator_batch_size: r.gauges(
+                "generator_batch_size",
+                "Requests in the generator.",
+                "state",
+                &["running", "waiting"],
+            ),
             sandbox_run_seconds: r.histogram("sandbox_run_seconds", "Wall time in a sandbox.", &image),
             sandbox_fuel: r.histogram("sandbox_fuel", "Instructions used.", &image),
             sandbox_total: r.counters_with("sandbox_total", "Sandbox runs by how they ended.", "end", &ENDS, &image),
             sandboxes_live: r.gauge("sandboxes_live", "Sandboxes running now.", &image),
             weights_version: r.gauges("weights_version", "Weights version held.", "role", &["learner", "generator"]),
             staleness_versions: r.histogram("staleness_versions", "Age of tokens at consumption, in versions.", &[]),
-            logprob_mismatch_max: r.gauge("logprob_mismatch_max", "Largest log-prob difference, learner against generator.", &[]),
-            logprob_mismatch_kl: r.gauge("logprob_mismatch_kl", "Divergence of learner and generator on the same tokens (k3).", &[]),
+            logprob_mismatch_max: r.gauge(
+                "logprob_mismatch_max",
+                "Largest log-prob difference, learner against generator.",
+                &[],
+            ),
+            logprob_mismatch_kl: r.gauge(
+                "logprob_mismatch_kl",
+                "Divergence of learner and generator on the same tokens (k3).",
+                &[],
+            ),
             loss: r.gauge("loss", "Objective of the last step.", &[]),
             grad_norm: r.gauge("grad_norm", "Gradient norm before clipping.", &[]),
             entropy: r.gauge("entropy", "Mean entropy of the policy, nats.", &[]),
             clip_fraction: r.gauge("clip_fraction", "Share of tokens with a clipped ratio.", &[]),
             learning_rate: r.gauge("learning_rate", "Learning rate of the last step.", &[]),
             step: r.gauge("step", "Steps taken.", &[]),
-            step_seconds: r.histogram("step_seconds", "From the first rollout asked for to the weights published.", &[]),
+            step_seconds: r.histogram(
+                "step_seconds",
+                "From the first rollout asked for to the weights published.",
+                &[],
+            ),
             step_refused_total: r.counters("step_refused_total", "Steps refused.", "reason", &REFUSALS),
-            idle_ratio: r.gauges("idle_ratio", "Share of the last step spent waiting.", "role", &["generator", "learner"]),
+            idle_ratio: r.gauges(
+                "idle_ratio",
+                "Share of the last step spent waiting.",
+                "role",
+                &["generator", "learner"],
+            ),
             actor_restarts_total: r.counters("actor_restarts_total", "Restarts by role.", "role", &ROLES),
             actor_up: r.gauges("actor_up", "1 while the actor runs.", "role", &ROLES),
             build_info: r.gauge(

@@ -129,7 +129,8 @@ pub enum Role {
 
 impl Role {
     /// Every role, in wiring order.
-    pub const ALL: [Self; 6] = [Self::Learner, Self::Evaluator, Self::Sandbox, Self::Generator, Self::Rollout, Self::Source];
+    pub const ALL: [Self; 6] =
+        [Self::Learner, Self::Evaluator, Self::Sandbox, Self::Generator, Self::Rollout, Self::Source];
 
     /// The role's stable name.
     pub fn label(self) -> &'static str {
@@ -188,7 +189,11 @@ impl Stages {
 }
 
 /// Spawns every stage that does not run yet, learner first. On an error the stages spawned so far stay in `stages`.
-pub async fn spawn_pipeline(parts: &PipelineParts, stages: &mut Stages, supervisor: &ActorCell) -> Result<(), (Role, SpawnErr)> {
+pub async fn spawn_pipeline(
+    parts: &PipelineParts,
+    stages: &mut Stages,
+    supervisor: &ActorCell,
+) -> Result<(), (Role, SpawnErr)> {
     let shared = &parts.shared;
     // The permits bound what is asked; the queues are the backstop, twice as deep.
     let queue = parts.max_episodes * 2;
@@ -251,7 +256,12 @@ pub async fn spawn_pipeline(parts: &PipelineParts, stages: &mut Stages, supervis
 }
 
 /// Spawns one stage under the supervisor. Actors have no names: ractor's registry is process-wide, and engines must not meet.
-async fn spawn<A: Actor>(role: Role, actor: A, args: A::Arguments, supervisor: &ActorCell) -> Result<ActorRef<A::Msg>, (Role, SpawnErr)> {
+async fn spawn<A: Actor>(
+    role: Role,
+    actor: A,
+    args: A::Arguments,
+    supervisor: &ActorCell,
+) -> Result<ActorRef<A::Msg>, (Role, SpawnErr)> {
     let spawned = Actor::spawn_linked(None, actor, args, supervisor.clone()).await;
     spawned.map(|(stage, _running)| stage).map_err(|error| (role, error))
 }

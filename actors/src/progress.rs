@@ -1,7 +1,7 @@
 //! Progress counters: what the watchdog looks at. "Something is in flight" is not progress; these are.
 
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
 /// Counters every stage moves forward as it works.
 #[derive(Debug, Default)]

@@ -14,7 +14,7 @@ use ractor::{Actor, ActorCell, ActorProcessingErr, ActorRef, SupervisionEvent};
 
 use crate::hub::Event;
 use crate::pipeline::learner::{LearnerMsg, SaveReply};
-use crate::pipeline::{spawn_pipeline, PipelineParts, Role, Stages};
+use crate::pipeline::{PipelineParts, Role, Stages, spawn_pipeline};
 use restart::{Decision, RestartWindow};
 
 /// How often the supervisor looks whether anything moved.
@@ -66,7 +66,11 @@ impl Actor for Supervisor {
     type State = SupervisorState;
     type Arguments = PipelineParts;
 
-    async fn pre_start(&self, myself: ActorRef<SupervisorMsg>, parts: PipelineParts) -> Result<SupervisorState, ActorProcessingErr> {
+    async fn pre_start(
+        &self,
+        myself: ActorRef<SupervisorMsg>,
+        parts: PipelineParts,
+    ) -> Result<SupervisorState, ActorProcessingErr> {
         let mut stages = Stages::default();
         if let Err((role, error)) = spawn_pipeline(&parts, &mut stages, &myself.get_cell()).await {
             return Err(format!("{} did not start: {error}", role.label()).into());
@@ -85,7 +89,12 @@ impl Actor for Supervisor {
         Ok(state)
     }
 
-    async fn handle(&self, myself: ActorRef<SupervisorMsg>, msg: SupervisorMsg, state: &mut SupervisorState) -> Result<(), ActorProcessingErr> {
+    async fn handle(
+        &self,
+        myself: ActorRef<SupervisorMsg>,
+        msg: SupervisorMsg,
+        state: &mut SupervisorState,
+    ) -> Result<(), ActorProcessingErr> {
         match msg {
             SupervisorMsg::Respawn { generation } => state.respawn(&myself, generation).await,
             SupervisorMsg::Tick => state.watch().await,
@@ -123,20 +132,35 @@ impl Actor for Supervisor {
 
 impl SupervisorState {
     /// A stage is gone. Those we stopped ourselves were forgotten first, so whoever is still known here failed.
-    async fn bury(&mut self, myself: &ActorRef<SupervisorMsg>, cell: &ActorCell, cause: String) -> Result<(), ActorProcessingErr> {
+    async fn bury(
+        &mut self,
+        myself: &ActorRef<SupervisorMsg>,
+        cell: &ActorCell,
+        cause: String,
+    ) -> Result<(), ActorProcessingErr> {
         let Some((role, _)) = self.stages.cells().into_iter().find(|(_, known)| known.get_id() == cell.get_id()) else {
             return Ok(());
         };
         self.failed(myself, role, cause).await
     }
 
-    async fn failed(&mut self, myself: &ActorRef<SupervisorMsg>, role: Role, cause: String) -> Result<(), ActorProcessingErr> {
+    async fn failed(
+        &mut self,
+        myself: &ActorRef<SupervisorMsg>,
+        role: Role,
+        cause: String,
+    ) -> Result<(), ActorProcessingErr> {
         let first = self.first_cause.get_or_insert_with(|| format!("{}: {cause}", role.label())).clone();
         self.stop_from(role).await;
         let window = self.windows.entry(role.label()).or_default();
         match window.decide(&self.parts.restart, Instant::now()) {
             Decision::Restart { after } => {
-                tracing::warn!(role = role.label(), cause, after_ms = after.as_millis() as u64, "stage failed, restarting");
+                tracing::warn!(
+                    role = role.label(),
+                    cause,
+                    after_ms = after.as_millis() as u64,
+                    "stage failed, restarting"
+                );
                 self.parts.shared.metrics.actor_restarts_total.add(role.label(), 1);
                 self.publish(Event::Restarted { role: role.label(), cause });
                 self.generation += 1;
@@ -187,7 +211,12 @@ impl SupervisorState {
     async fn watch(&mut self) -> Result<(), ActorProcessingErr> {
         let shared = &self.parts.shared;
         if shared.ledger.is_starved() {
-            let (task, reason) = shared.ledger.quarantined().into_iter().next().map_or_else(Default::default, |(t, r)| (t.to_string(), r));
+            let (task, reason) = shared
+                .ledger
+                .quarantined()
+                .into_iter()
+                .next()
+                .map_or_else(Default::default, |(t, r)| (t.to_string(), r));
             let cause = format!("every training task is quarantined; the first, `{task}`: {reason}");
             return Err(self.give_up(cause).await);
         }
@@ -197,7 +226,8 @@ impl SupervisorState {
             self.ticks_seen = ticks;
             self.moved_at = Instant::now();
         } else if self.moved_at.elapsed() > self.parts.watchdog {
-            let first = self.first_cause.as_ref().map_or_else(String::new, |cause| format!("; an earlier failure: {cause}"));
+            let first =
+                self.first_cause.as_ref().map_or_else(String::new, |cause| format!("; an earlier failure: {cause}"));
             let cause = format!(
                 "no progress for {:?}: {} groups in flight, {}{first}",
                 self.parts.watchdog,

@@ -1,7 +1,7 @@
 //! Threads for work that blocks: decode steps, wasm calls, training steps. Never the async workers.
 
 use std::any::Any;
-use std::panic::{catch_unwind, AssertUnwindSafe};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::thread;
 
 /// The text of a panic.

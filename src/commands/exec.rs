@@ -7,9 +7,9 @@ use std::process::ExitCode;
 use anyhow::{Context, Result};
 use serde::Serialize;
 
+use rehearsal::Limits;
 use rehearsal::home::Home;
 use rehearsal::prepare;
-use rehearsal::{Limits, Sandbox};
 use rehearsal_sandboxes::{End, Program};
 
 use crate::commands::print_line;
@@ -46,7 +46,12 @@ pub(crate) struct LimitArgs {
 
 impl LimitArgs {
     pub(crate) fn limits(&self) -> Limits {
-        Limits { fuel: self.fuel, memory_bytes: self.memory_bytes, output_bytes: self.output_bytes, wall_ms: self.wall_ms }
+        Limits {
+            fuel: self.fuel,
+            memory_bytes: self.memory_bytes,
+            output_bytes: self.output_bytes,
+            wall_ms: self.wall_ms,
+        }
     }
 }
 

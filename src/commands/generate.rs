@@ -5,12 +5,12 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use anyhow::{anyhow, bail, Context, Result};
+use anyhow::{Context, Result, anyhow, bail};
 use serde::Serialize;
 
 use rehearsal::home::Home;
 use rehearsal::prepare;
-use rehearsal_models::{Device, FinishReason, Generate, GenerationRequest, GeneratorOptions, Message, Sampling};
+use rehearsal_models::{Device, FinishReason, GenerationRequest, GeneratorOptions, Message, Sampling};
 
 use crate::commands::print_line;
 use crate::console::Console;
@@ -67,7 +67,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let prompt = text.render(&messages)?;
     let prompt_ids: Arc<[u32]> = text.encode(&prompt)?.into();
     let mut generator = policy.generator(GeneratorOptions { max_batch: 1, ..GeneratorOptions::default() })?;
-    let sampling = Sampling { temperature: args.temperature, top_p: args.top_p, max_tokens: args.max_tokens, seed: args.seed };
+    let sampling =
+        Sampling { temperature: args.temperature, top_p: args.top_p, max_tokens: args.max_tokens, seed: args.seed };
     generator.admit(vec![GenerationRequest { id: 0, prompt_ids: Arc::clone(&prompt_ids), sampling }])?;
     let completion = loop {
         if let Some(completion) = generator.step()?.pop() {
@@ -114,8 +115,8 @@ fn messages(args: &Args) -> Result<Vec<Message>> {
     }
     let path = args.messages.as_ref().ok_or_else(|| anyhow!("give --messages or --prompt"))?;
     let json = fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
-    let messages: Vec<Message> =
-        serde_json::from_str(&json).with_context(|| format!("{} is not a list of {{\"role\", \"content\"}}", path.display()))?;
+    let messages: Vec<Message> = serde_json::from_str(&json)
+        .with_context(|| format!("{} is not a list of {{\"role\", \"content\"}}", path.display()))?;
     if messages.is_empty() {
         bail!("{} has no message", path.display());
     }

@@ -8,13 +8,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::time::Instant;
 
-use anyhow::{bail, Context, Result};
+use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 
 use rehearsal::home::Home;
 use rehearsal::progress::Show;
 use rehearsal::tasks::{self, TaskLine};
-use rehearsal::{prepare, Outcome, RewardRule, Sandbox, Task};
+use rehearsal::{Outcome, RewardRule, Sandbox, Task, prepare};
 use rehearsal_actors::extract_code;
 use rehearsal_actors::pipeline::evaluator::checked_outcome;
 use rehearsal_sandboxes::PolicyErrorReason;
@@ -69,7 +69,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         Some(path) => read_completions(path)?,
         None => references(&lines),
     };
-    let tasks: HashMap<String, Task> = lines.into_iter().map(|line| (line.id.clone(), line.into_task(&limits))).collect();
+    let tasks: HashMap<String, Task> =
+        lines.into_iter().map(|line| (line.id.clone(), line.into_task(&limits))).collect();
     if let Some((at, line)) = completions.iter().enumerate().find(|(_, line)| !tasks.contains_key(&line.task_id)) {
         bail!("completion {}: there is no task `{}` in {}", at + 1, line.task_id, args.tasks.display());
     }
@@ -90,7 +91,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
 }
 
 fn references(lines: &[TaskLine]) -> Vec<CompletionLine> {
-    let reference = |line: &TaskLine| Some(CompletionLine { task_id: line.id.clone(), completion: line.reference.clone()? });
+    let reference =
+        |line: &TaskLine| Some(CompletionLine { task_id: line.id.clone(), completion: line.reference.clone()? });
     lines.iter().filter_map(reference).collect()
 }
 

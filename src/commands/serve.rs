@@ -9,7 +9,7 @@ use rehearsal::config::DaemonConfig;
 use rehearsal::engine::PolicyParts;
 use rehearsal::home::Home;
 use rehearsal::progress::Show;
-use rehearsal::serve::{serve, ServeJob};
+use rehearsal::serve::{ServeJob, serve};
 use rehearsal::{http, prepare};
 
 use crate::commands::{print_line, shutdown_signal};
@@ -26,7 +26,8 @@ pub(crate) struct Args {
 pub(crate) async fn run(args: Args) -> Result<ExitCode> {
     let console = Console::new();
     let said = console.clone();
-    let shutdown = shutdown_signal(move || said.say("draining: what is in flight ends first; Ctrl-C again ends at once"))?;
+    let shutdown =
+        shutdown_signal(move || said.say("draining: what is in flight ends first; Ctrl-C again ends at once"))?;
     let config = DaemonConfig::load(&args.config)?;
     let (listener, _) = http::bind(&config.listen).await?;
     let (recorder, handle) = http::recorder()?;

@@ -35,7 +35,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let text = LoadedPolicy::load_text(&path)?;
     for (at, line) in std::io::stdin().lock().lines().enumerate() {
         let line = line.context("cannot read standard input")?;
-        let string: String = serde_json::from_str(&line).with_context(|| format!("line {} is not a JSON string", at + 1))?;
+        let string: String =
+            serde_json::from_str(&line).with_context(|| format!("line {} is not a JSON string", at + 1))?;
         let ids = text.encode(&string)?;
         if args.json {
             let decoded = text.decode(&ids);

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use anyhow::{bail, Context, Result};
+use anyhow::{Context, Result, bail};
 
 use rehearsal::config::Recipe;
 use rehearsal::engine::PolicyParts;
@@ -13,11 +13,11 @@ use rehearsal::evaluate::Evaluation;
 use rehearsal::home::Home;
 use rehearsal::progress::{Bar, Show};
 use rehearsal::run_dir::{RunDir, RunState};
-use rehearsal::train::{train, TrainEnd, TrainJob, TrainObserver};
-use rehearsal::{http, prepare, tasks, EngineProgress, StepSummary};
+use rehearsal::train::{TrainEnd, TrainJob, TrainObserver, train};
+use rehearsal::{EngineProgress, StepSummary, http, prepare, tasks};
 
 use crate::commands::shutdown_signal;
-use crate::console::{activity, step_line, Console, Watch};
+use crate::console::{Console, Watch, activity, step_line};
 
 /// Arguments.
 #[derive(Debug, clap::Args)]
@@ -69,7 +69,9 @@ pub(crate) async fn run(args: Args) -> Result<ExitCode> {
     }
     match end? {
         TrainEnd::Completed => console.say(&format!("done: {}", path.join("report.html").display())),
-        TrainEnd::Interrupted => console.say(&format!("ended early; go on with: rehearsal train --resume {}", path.display())),
+        TrainEnd::Interrupted => {
+            console.say(&format!("ended early; go on with: rehearsal train --resume {}", path.display()))
+        }
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -1,13 +1,22 @@
 //! Whole-system tests, one module per behaviour.
 
-#![allow(missing_docs, clippy::unwrap_used, clippy::print_stdout, reason = "tests: a failure is a panic, and they are not documentation")]
+#![allow(
+    missing_docs,
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "tests: a failure is a panic, and they are not documentation"
+)]
 
 mod support;
 
 mod architecture;
 mod cli;
+mod daemon;
+mod embedded;
 mod humaneval;
+mod judging;
 mod policy;
+mod programs;
 mod resume;
 mod tasks;
 mod tree;

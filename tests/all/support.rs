@@ -18,21 +18,21 @@ use rehearsal_actors::supervision::restart::RestartPolicy;
 use rehearsal_sandboxes::{End, Execution, JudgeRequest, Judgement, Program, TestCase, Verdict};
 
 /// The longest any single wait of a test may take.
-pub const PATIENCE: Duration = Duration::from_secs(120);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 
 /// The policy file of the main job.
-pub fn policy_file() -> PathBuf {
+pub(crate) fn policy_file() -> PathBuf {
     prepare::policy_path(&Home::open().unwrap(), prepare::DEFAULT_POLICY, &Quiet).unwrap()
 }
 
 /// The real Python sandbox, opened once for the whole test binary.
-pub fn python() -> Arc<dyn Sandbox> {
+pub(crate) fn python() -> Arc<dyn Sandbox> {
     static SANDBOX: OnceLock<Arc<dyn Sandbox>> = OnceLock::new();
     Arc::clone(SANDBOX.get_or_init(|| prepare::sandbox(&Home::open().unwrap(), "python", &Quiet).unwrap()))
 }
 
 /// Fails the test, rather than hanging it, when `future` takes too long.
-pub async fn soon<T>(what: &str, future: impl Future<Output = T>) -> T {
+pub(crate) async fn soon<T>(what: &str, future: impl Future<Output = T>) -> T {
     match tokio::time::timeout(PATIENCE, future).await {
         Ok(value) => value,
         Err(_) => panic!("{what}: nothing within {PATIENCE:?}"),
@@ -40,7 +40,7 @@ pub async fn soon<T>(what: &str, future: impl Future<Output = T>) -> T {
 }
 
 /// Polls until `condition` holds.
-pub async fn eventually(what: &str, condition: impl Fn() -> bool) {
+pub(crate) async fn eventually(what: &str, condition: impl Fn() -> bool) {
     soon(what, async {
         while !condition() {
             tokio::time::sleep(Duration::from_millis(5)).await;
@@ -49,12 +49,12 @@ pub async fn eventually(what: &str, condition: impl Fn() -> bool) {
     .await;
 }
 
-pub async fn stopped(engine: &Engine) {
+pub(crate) async fn stopped(engine: &Engine) {
     let cell = engine.cell();
     eventually("the tree's end", || cell.get_status() == ActorStatus::Stopped).await;
 }
 
-pub fn engine_config(group_size: u32) -> EngineConfig {
+pub(crate) fn engine_config(group_size: u32) -> EngineConfig {
     EngineConfig {
         seed: 7,
         rollout: RolloutSection {
@@ -74,27 +74,26 @@ pub fn engine_config(group_size: u32) -> EngineConfig {
     }
 }
 
-pub fn add_task(id: &str) -> Arc<Task> {
+pub(crate) fn add_task(id: &str) -> Arc<Task> {
     let cases = vec![TestCase { args: vec![1.into(), 2.into()], expected: 3.into() }];
-    let mut task = Task::new(id.into(), format!("task {id}: write add(a, b)"), Tests::Call { entry_point: "add".into(), cases });
+    let mut task =
+        Task::new(id.into(), format!("task {id}: write add(a, b)"), Tests::Call { entry_point: "add".into(), cases });
     task.limits = Limits { wall_ms: 60_000, ..Limits::default() };
     Arc::new(task)
 }
-
-pub const GOOD: &str = "def add(a, b):\n    return a + b\n";
 
 /// A sandbox under the test's control: it judges by what the code says, so that failures of the host can be had at will.
 ///
 /// `pass` in the code passes, `panic N` panics on the first N judgements of that code, `infra N` fails as the host would on the first N,
 /// `hang` sleeps past every deadline of the tests; anything else fails.
 #[derive(Debug, Default)]
-pub struct ObedientSandbox {
+pub(crate) struct ObedientSandbox {
     judged: AtomicU32,
     seen: Mutex<HashMap<String, u32>>,
 }
 
 impl ObedientSandbox {
-    pub fn judged(&self) -> u32 {
+    pub(crate) fn judged(&self) -> u32 {
         self.judged.load(Ordering::Relaxed)
     }
 

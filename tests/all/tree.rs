@@ -8,14 +8,16 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use rehearsal::config::Deadlines;
-use rehearsal::{Engine, EngineConfig, Event, Outcome, PolicyParts, Purpose, Rollout, ScriptedPolicy, Subscription, Task};
+use rehearsal::{
+    Engine, EngineConfig, Event, Outcome, PolicyParts, Purpose, Rollout, ScriptedPolicy, Subscription, Task,
+};
 use rehearsal_actors::pipeline::credit::{Curriculum, Sampler};
 use rehearsal_actors::pipeline::learner::{LearnerConfig, ZeroVariance};
 use rehearsal_actors::supervision::restart::RestartPolicy;
 use rehearsal_models::rl::{Advantage, Aggregation, Objective, StdKind};
 use rehearsal_models::{Sampling, StepReport, Train, TrainError, TrainGroup, Weights};
 
-use crate::support::{add_task, engine_config, eventually, soon, stopped, ObedientSandbox};
+use crate::support::{ObedientSandbox, add_task, engine_config, eventually, soon, stopped};
 
 /// Says back the prompt: a task's prompt is its completion, and so decides what the obedient sandbox does.
 fn echo() -> ScriptedPolicy {
@@ -135,7 +137,10 @@ fn dying_policy(deaths: u32) -> (PolicyParts, Arc<AtomicU32>) {
     #[derive(Debug)]
     struct Dying(Box<dyn rehearsal_models::Generate>, Arc<AtomicU32>, u32);
     impl rehearsal_models::Generate for Dying {
-        fn admit(&mut self, requests: Vec<rehearsal_models::GenerationRequest>) -> Result<(), rehearsal_models::GenerateError> {
+        fn admit(
+            &mut self,
+            requests: Vec<rehearsal_models::GenerationRequest>,
+        ) -> Result<(), rehearsal_models::GenerateError> {
             self.0.admit(requests)
         }
         fn step(&mut self) -> Result<Vec<rehearsal_models::Completion>, rehearsal_models::GenerateError> {
@@ -163,7 +168,9 @@ fn dying_policy(deaths: u32) -> (PolicyParts, Arc<AtomicU32>) {
     let mut parts = PolicyParts::from(echo());
     let (inner, died) = (Arc::clone(&parts.generator), Arc::new(AtomicU32::new(0)));
     let counter = Arc::clone(&died);
-    parts.generator = Arc::new(move || Ok(Box::new(Dying(inner()?, Arc::clone(&counter), deaths)) as Box<dyn rehearsal_models::Generate>));
+    parts.generator = Arc::new(move || {
+        Ok(Box::new(Dying(inner()?, Arc::clone(&counter), deaths)) as Box<dyn rehearsal_models::Generate>)
+    });
     (parts, died)
 }
 
@@ -263,7 +270,13 @@ struct ObedientTrainer {
 }
 
 impl Train for ObedientTrainer {
-    fn step(&mut self, groups: &[TrainGroup], _: &Objective, _: f32, _: &mut dyn FnMut(usize, usize)) -> Result<StepReport, TrainError> {
+    fn step(
+        &mut self,
+        groups: &[TrainGroup],
+        _: &Objective,
+        _: f32,
+        _: &mut dyn FnMut(usize, usize),
+    ) -> Result<StepReport, TrainError> {
         self.asked += 1;
         if self.asked == self.refuse {
             return Err(TrainError::NonFinite { what: "gradient" });
@@ -303,7 +316,8 @@ async fn training_is_on_policy_and_a_refused_step_changes_nothing_but_is_counted
     let sandbox = Arc::new(ObedientSandbox::default());
     let groups = Arc::new(Mutex::new(Vec::new()));
     // Half of the episodes of a group pass, by the parity of their seed's low bits.
-    let policy = ScriptedPolicy::new(|_prompt, seed| if seed.count_ones() % 2 == 0 { "pass".into() } else { "nothing".into() });
+    let policy =
+        ScriptedPolicy::new(|_prompt, seed| if seed.count_ones() % 2 == 0 { "pass".into() } else { "nothing".into() });
     let mut parts = PolicyParts::from(policy);
     parts.trainer = Some(Box::new(ObedientTrainer { steps: 0, asked: 0, refuse: 2, groups: Arc::clone(&groups) }));
     let mut config = engine_config(8);

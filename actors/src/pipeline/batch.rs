@@ -42,12 +42,19 @@ impl Batch {
 
     /// The age of every completion token under weights `version`.
     pub fn ages(&self, version: u64) -> impl Iterator<Item = u64> {
-        let versions = self.rollouts().filter_map(|rollout| rollout.action.as_ref()).flat_map(|action| &action.versions);
+        let versions =
+            self.rollouts().filter_map(|rollout| rollout.action.as_ref()).flat_map(|action| &action.versions);
         versions.map(move |sampled_by| version.saturating_sub(*sampled_by))
     }
 
     /// The batch after its step: who was consumed how, and the step in numbers.
-    pub fn consumed(self, outcome: Result<StepReport, String>, took: Duration, version_before: u64, version_after: u64) -> Consumed {
+    pub fn consumed(
+        self,
+        outcome: Result<StepReport, String>,
+        took: Duration,
+        version_before: u64,
+        version_after: u64,
+    ) -> Consumed {
         let summary = self.summarise(outcome, took, version_before, version_after);
         let groups = self
             .groups
@@ -60,7 +67,13 @@ impl Batch {
         Consumed { groups, summary }
     }
 
-    fn summarise(&self, outcome: Result<StepReport, String>, took: Duration, version_before: u64, version_after: u64) -> StepSummary {
+    fn summarise(
+        &self,
+        outcome: Result<StepReport, String>,
+        took: Duration,
+        version_before: u64,
+        version_after: u64,
+    ) -> StepSummary {
         let rewards: Vec<f64> = self.rollouts().filter_map(|rollout| rollout.reward).collect();
         let (reward, reward_std) = mean_and_std(&rewards);
         let mut outcomes = BTreeMap::new();

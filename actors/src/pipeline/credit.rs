@@ -7,15 +7,15 @@
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use rand::seq::SliceRandom;
 use rand::SeedableRng;
+use rand::seq::SliceRandom;
 use tokio::sync::Notify;
 
 use rehearsal_models::Sampling;
 use serde::{Deserialize, Serialize};
 
 use crate::task::Task;
-use crate::types::{episode_seed, GroupId, GroupSpec, Purpose, TaskId};
+use crate::types::{GroupId, GroupSpec, Purpose, TaskId, episode_seed};
 
 /// How much may be in flight, and how far ahead of the learner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -150,7 +150,13 @@ impl Ledger {
     }
 
     /// Queues one group; its id is the answer.
-    pub fn submit(&self, task: Arc<Task>, size: u32, sampling: Sampling, purpose: Purpose) -> Result<GroupId, SubmitError> {
+    pub fn submit(
+        &self,
+        task: Arc<Task>,
+        size: u32,
+        sampling: Sampling,
+        purpose: Purpose,
+    ) -> Result<GroupId, SubmitError> {
         let mut books = self.books();
         if books.closed || books.refusing {
             return Err(SubmitError::Closed);
@@ -298,8 +304,8 @@ impl Ledger {
         self.changed.notify_waiters();
     }
 
-    /// Counts a group that ended without one scored episode against its task.
-    fn failed(&self, task: &TaskId, cause: &str) {
+    /// Counts a group that ended without one scored episode, or a fault that only some completions provoke, against its task.
+    pub fn strike(&self, task: &TaskId, cause: &str) {
         self.books().count_loss(task, self.admission.max_losses, cause);
     }
 }
@@ -387,7 +393,7 @@ impl Permit {
 
     /// The group ended without one scored episode: counts against its task, which is quarantined after too many.
     pub fn fail(self, task: &TaskId, cause: &str) -> bool {
-        self.ledger.failed(task, cause);
+        self.ledger.strike(task, cause);
         self.retire()
     }
 

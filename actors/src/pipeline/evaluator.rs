@@ -94,11 +94,20 @@ impl Actor for Evaluator {
     type State = EvaluatorState;
     type Arguments = EvaluatorArgs;
 
-    async fn pre_start(&self, _myself: ActorRef<EvaluatorMsg>, args: EvaluatorArgs) -> Result<EvaluatorState, ActorProcessingErr> {
+    async fn pre_start(
+        &self,
+        _myself: ActorRef<EvaluatorMsg>,
+        args: EvaluatorArgs,
+    ) -> Result<EvaluatorState, ActorProcessingErr> {
         Ok(EvaluatorState { args, counters: EvaluatorCounters::default() })
     }
 
-    async fn handle(&self, _myself: ActorRef<EvaluatorMsg>, msg: EvaluatorMsg, state: &mut EvaluatorState) -> Result<(), ActorProcessingErr> {
+    async fn handle(
+        &self,
+        _myself: ActorRef<EvaluatorMsg>,
+        msg: EvaluatorMsg,
+        state: &mut EvaluatorState,
+    ) -> Result<(), ActorProcessingErr> {
         // An asker that is gone is not our failure.
         match msg {
             EvaluatorMsg::Score { task, evidence, reply } => drop(reply.send(state.score(&task, *evidence))),
@@ -118,15 +127,25 @@ impl EvaluatorState {
             }
             Evidence::Judged(judgement) => {
                 let outcome = checked_outcome(&judgement);
-                Scored { reward: self.args.rewards.reward(&outcome, Some(&judgement)), outcome, judgement: Some(judgement) }
+                Scored {
+                    reward: self.args.rewards.reward(&outcome, Some(&judgement)),
+                    outcome,
+                    judgement: Some(judgement),
+                }
             }
         };
         match scored.reward {
             Some(_) => self.counters.scored += 1,
             None => self.counters.unscored += 1,
         }
-        if let Outcome::TaskError { detail } = &scored.outcome {
-            self.quarantine(task, detail);
+        match &scored.outcome {
+            // Its reference passed, so the tests can run: a completion may have provoked this (a value the judge chokes on). One
+            // completion must not be able to take a good task out of the run.
+            Outcome::TaskError { detail } if task.reference.is_some() => {
+                self.args.shared.ledger.strike(&task.id, detail)
+            }
+            Outcome::TaskError { detail } => self.quarantine(task, detail),
+            _ => {}
         }
         scored
     }

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crossbeam_channel::{bounded, Receiver, RecvTimeoutError, Sender, TryRecvError, TrySendError};
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, TryRecvError, TrySendError, bounded};
 use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort};
 use tokio::sync::watch;
 
@@ -85,7 +85,11 @@ impl Actor for Generator {
     type State = GeneratorState;
     type Arguments = GeneratorArgs;
 
-    async fn pre_start(&self, myself: ActorRef<GeneratorMsg>, args: GeneratorArgs) -> Result<GeneratorState, ActorProcessingErr> {
+    async fn pre_start(
+        &self,
+        myself: ActorRef<GeneratorMsg>,
+        args: GeneratorArgs,
+    ) -> Result<GeneratorState, ActorProcessingErr> {
         let (queue, requests) = bounded(args.queue);
         let report = myself.clone();
         let died = move |cause: String| drop(report.cast(GeneratorMsg::Died(cause)));
@@ -99,7 +103,12 @@ impl Actor for Generator {
         Ok(GeneratorState { queue })
     }
 
-    async fn handle(&self, _myself: ActorRef<GeneratorMsg>, msg: GeneratorMsg, state: &mut GeneratorState) -> Result<(), ActorProcessingErr> {
+    async fn handle(
+        &self,
+        _myself: ActorRef<GeneratorMsg>,
+        msg: GeneratorMsg,
+        state: &mut GeneratorState,
+    ) -> Result<(), ActorProcessingErr> {
         match msg {
             GeneratorMsg::Generate(call) => state.enqueue(call),
             GeneratorMsg::Died(cause) => Err(cause.into()),

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
-use crossbeam_channel::{bounded, Receiver, Sender, TrySendError};
+use crossbeam_channel::{Receiver, Sender, TrySendError, bounded};
 use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort};
 use serde::{Deserialize, Serialize};
 
@@ -17,9 +17,9 @@ use rehearsal_models::rl::Objective;
 use rehearsal_models::{StepReport, Train, TrainError, TrainGroup, TrainSequence};
 
 use crate::hub::{Event, StepSummary};
+use crate::pipeline::Shared;
 use crate::pipeline::batch::{Batch, Consumed};
 use crate::pipeline::credit::{Cursor, Permit};
-use crate::pipeline::Shared;
 use crate::progress::CountGuard;
 use crate::types::{Group, Rollout};
 use crate::worker;
@@ -138,7 +138,11 @@ impl Actor for Learner {
     type State = LearnerState;
     type Arguments = LearnerArgs;
 
-    async fn pre_start(&self, myself: ActorRef<LearnerMsg>, args: LearnerArgs) -> Result<LearnerState, ActorProcessingErr> {
+    async fn pre_start(
+        &self,
+        myself: ActorRef<LearnerMsg>,
+        args: LearnerArgs,
+    ) -> Result<LearnerState, ActorProcessingErr> {
         let (queue, jobs) = bounded(QUEUE);
         let report = myself.clone();
         let batches = args.shared.ledger.cursor().batches;
@@ -152,7 +156,12 @@ impl Actor for Learner {
         Ok(LearnerState { args, waiting: Vec::new(), queue, batch_started: Instant::now() })
     }
 
-    async fn handle(&self, _myself: ActorRef<LearnerMsg>, msg: LearnerMsg, state: &mut LearnerState) -> Result<(), ActorProcessingErr> {
+    async fn handle(
+        &self,
+        _myself: ActorRef<LearnerMsg>,
+        msg: LearnerMsg,
+        state: &mut LearnerState,
+    ) -> Result<(), ActorProcessingErr> {
         match msg {
             LearnerMsg::Consume { group, permit } => state.collect(group, permit),
             LearnerMsg::Stepped(consumed) => state.conclude(*consumed),
@@ -230,7 +239,8 @@ impl LearnerState {
 
 /// The age of a group's oldest token under the weights `version`.
 fn group_age(group: &Group, version: u64) -> u64 {
-    let versions = group.rollouts.iter().filter_map(|rollout| rollout.action.as_ref()).flat_map(|action| &action.versions);
+    let versions =
+        group.rollouts.iter().filter_map(|rollout| rollout.action.as_ref()).flat_map(|action| &action.versions);
     versions.min().map_or(0, |oldest| version.saturating_sub(*oldest))
 }
 
@@ -289,7 +299,8 @@ impl TrainingThread {
 
     fn save(&self, root: &Path) -> Result<(u64, PathBuf), String> {
         let dir = root.join(format!("step-{:06}", self.batches));
-        let trainer = self.args.trainer.lock().map_err(|_| "an earlier step panicked: its weights are not to be trusted")?;
+        let trainer =
+            self.args.trainer.lock().map_err(|_| "an earlier step panicked: its weights are not to be trusted")?;
         trainer.save(&dir).map_err(|error| error.to_string())?;
         Ok((self.batches, dir))
     }
@@ -327,30 +338,44 @@ impl TrainingThread {
         }
         // A poisoned lock means a step panicked half-way; `Died` has ended the run by then.
         let mut trainer = self.args.trainer.lock().map_err(|_| ("error", "an earlier step panicked".to_owned()))?;
-        let report = trainer.step(&groups, &config.objective, config.temperature, &mut tick).map_err(|error| match error {
-            TrainError::NonFinite { .. } => ("non_finite", error.to_string()),
-            TrainError::EmptyBatch => ("empty", error.to_string()),
-            TrainError::Malformed(_) | TrainError::Config { .. } | TrainError::Checkpoint { .. } | TrainError::Backend(_) => ("error", error.to_string()),
-        })?;
+        let report =
+            trainer.step(&groups, &config.objective, config.temperature, &mut tick).map_err(|error| match error {
+                TrainError::NonFinite { .. } => ("non_finite", error.to_string()),
+                TrainError::EmptyBatch => ("empty", error.to_string()),
+                TrainError::Malformed(_)
+                | TrainError::Config { .. }
+                | TrainError::Checkpoint { .. }
+                | TrainError::Backend(_) => ("error", error.to_string()),
+            })?;
         self.args.shared.weights.publish(trainer.weights());
         Ok(report)
     }
 }
 
 /// Advantages and token tensors of a batch. Groups of zero variance leave it if the configuration says so.
-fn train_groups<'a>(groups: impl Iterator<Item = &'a Group>, config: &LearnerConfig, version: u64) -> Result<Vec<TrainGroup>, String> {
+fn train_groups<'a>(
+    groups: impl Iterator<Item = &'a Group>,
+    config: &LearnerConfig,
+    version: u64,
+) -> Result<Vec<TrainGroup>, String> {
     let mut train = Vec::new();
     for group in groups {
         let rewards = group.rewards();
-        let advantages = config.objective.advantage.of_group(&rewards).map_err(|error| format!("group {}: {error}", group.id.0))?;
+        let advantages =
+            config.objective.advantage.of_group(&rewards).map_err(|error| format!("group {}: {error}", group.id.0))?;
         if config.zero_variance == ZeroVariance::Drop && advantages.iter().all(|advantage| *advantage == 0.0) {
             continue;
         }
-        let Some(prompt_ids) = group.rollouts.iter().find_map(|rollout| Some(Arc::clone(&rollout.action.as_ref()?.prompt_ids))) else {
+        let Some(prompt_ids) =
+            group.rollouts.iter().find_map(|rollout| Some(Arc::clone(&rollout.action.as_ref()?.prompt_ids)))
+        else {
             continue;
         };
-        let sequences =
-            group.rollouts.iter().zip(advantages).filter_map(|(rollout, advantage)| sequence(rollout, advantage, config, version));
+        let sequences = group
+            .rollouts
+            .iter()
+            .zip(advantages)
+            .filter_map(|(rollout, advantage)| sequence(rollout, advantage, config, version));
         train.push(TrainGroup { prompt_ids, sequences: sequences.collect() });
     }
     train.retain(|group| !group.sequences.is_empty());

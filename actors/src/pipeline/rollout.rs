@@ -18,15 +18,15 @@ use rehearsal_sandboxes::{JudgeRequest, Judgement, Verdict};
 
 use crate::codec::TextCodec;
 use crate::hub::Event;
+use crate::pipeline::Shared;
 use crate::pipeline::credit::Permit;
 use crate::pipeline::evaluator::{EvaluatorMsg, Evidence, Scored};
-use crate::pipeline::generator::{generating, GenerateCall, GeneratorMsg};
+use crate::pipeline::generator::{GenerateCall, GeneratorMsg, generating};
 use crate::pipeline::learner::LearnerMsg;
-use crate::pipeline::sandbox_pool::{judging, JudgeCall, Judged, SandboxMsg};
-use crate::pipeline::Shared;
+use crate::pipeline::sandbox_pool::{JudgeCall, Judged, SandboxMsg, judging};
 use crate::progress::{CountGuard, Progress};
-use crate::task::{extract_code, Task};
-use crate::types::{episode_seed, Action, EpisodeKey, Group, GroupSpec, Outcome, Purpose, Rollout, Timing};
+use crate::task::{Task, extract_code};
+use crate::types::{Action, EpisodeKey, Group, GroupSpec, Outcome, Purpose, Rollout, Timing, episode_seed};
 
 /// How long each request may take, and how often it is asked again when the host failed.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -90,11 +90,20 @@ impl Actor for RolloutStage {
     type State = RolloutState;
     type Arguments = RolloutArgs;
 
-    async fn pre_start(&self, _myself: ActorRef<RolloutMsg>, args: RolloutArgs) -> Result<RolloutState, ActorProcessingErr> {
+    async fn pre_start(
+        &self,
+        _myself: ActorRef<RolloutMsg>,
+        args: RolloutArgs,
+    ) -> Result<RolloutState, ActorProcessingErr> {
         Ok(RolloutState { args: Arc::new(args), groups: JoinSet::new() })
     }
 
-    async fn handle(&self, _myself: ActorRef<RolloutMsg>, msg: RolloutMsg, state: &mut RolloutState) -> Result<(), ActorProcessingErr> {
+    async fn handle(
+        &self,
+        _myself: ActorRef<RolloutMsg>,
+        msg: RolloutMsg,
+        state: &mut RolloutState,
+    ) -> Result<(), ActorProcessingErr> {
         match msg {
             RolloutMsg::Run { spec, permit } => {
                 // Collect the finished, so that the set does not grow.
@@ -111,7 +120,9 @@ async fn run_group(args: Arc<RolloutArgs>, spec: GroupSpec, permit: Permit) {
     let mut rollouts: Vec<Arc<Rollout>> = Vec::with_capacity(spec.size as usize);
     let fault = match tokio::time::timeout(args.patience.group, admission_fault(&args, &spec.task)).await {
         Ok(fault) => fault,
-        Err(_) => Some(Outcome::InfraError { detail: format!("the reference was not judged within {:?}", args.patience.group) }),
+        Err(_) => Some(Outcome::InfraError {
+            detail: format!("the reference was not judged within {:?}", args.patience.group),
+        }),
     };
     if let Some(fault) = fault {
         for index in 0..spec.size {
@@ -177,8 +188,11 @@ async fn admission_fault(args: &Arc<RolloutArgs>, task: &Arc<Task>) -> Option<Ou
         if let Verdict::InfraError { detail } = &judged.judgement.verdict {
             return Err(Outcome::InfraError { detail: detail.clone() });
         }
-        let admit = |reply| EvaluatorMsg::Admit { task: Arc::clone(task), judgement: Box::new(judged.judgement), reply };
-        ask(&args.evaluator, admit, args.patience.judge, "evaluator").await.map_err(|detail| Outcome::InfraError { detail })
+        let admit =
+            |reply| EvaluatorMsg::Admit { task: Arc::clone(task), judgement: Box::new(judged.judgement), reply };
+        ask(&args.evaluator, admit, args.patience.judge, "evaluator")
+            .await
+            .map_err(|detail| Outcome::InfraError { detail })
     });
     match verdict.await {
         Ok(None) => None,
@@ -269,7 +283,9 @@ impl<'a> Driver<'a> {
     async fn run(mut self) -> Rollout {
         match self.act().await {
             Ok(action) => self.verify(action).await,
-            Err(detail) => self.end(None, None, Scored { outcome: Outcome::InfraError { detail }, reward: None, judgement: None }),
+            Err(detail) => {
+                self.end(None, None, Scored { outcome: Outcome::InfraError { detail }, reward: None, judgement: None })
+            }
         }
     }
 
@@ -339,10 +355,15 @@ impl<'a> Driver<'a> {
             }
         };
         let asked = Instant::now();
-        let score = |reply| EvaluatorMsg::Score { task: Arc::clone(&self.spec.task), evidence: Box::new(evidence), reply };
+        let score =
+            |reply| EvaluatorMsg::Score { task: Arc::clone(&self.spec.task), evidence: Box::new(evidence), reply };
         let scored = ask(&self.args.evaluator, score, self.args.patience.judge, "evaluator").await;
         self.args.shared.metrics.stage_seconds.record("evaluator", asked.elapsed());
-        let scored = scored.unwrap_or_else(|detail| Scored { outcome: Outcome::InfraError { detail }, reward: None, judgement: None });
+        let scored = scored.unwrap_or_else(|detail| Scored {
+            outcome: Outcome::InfraError { detail },
+            reward: None,
+            judgement: None,
+        });
         self.end(Some(action), code, scored)
     }
 

@@ -3,11 +3,11 @@
 //! Asked by episode drivers through one bounded queue. A worker that dies takes one attempt with it: its caller sees a dropped
 //! reply port, the worker is replaced after a back-off, and a pool whose workers keep dying fails as a whole.
 
-use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, Instant};
 
-use crossbeam_channel::{bounded, Receiver, Sender, TrySendError};
+use crossbeam_channel::{Receiver, Sender, TrySendError, bounded};
 use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort};
 
 use rehearsal_sandboxes::{End, JudgeRequest, Judgement, Sandbox};
@@ -87,7 +87,11 @@ impl Actor for SandboxPool {
     type State = SandboxState;
     type Arguments = SandboxArgs;
 
-    async fn pre_start(&self, myself: ActorRef<SandboxMsg>, args: SandboxArgs) -> Result<SandboxState, ActorProcessingErr> {
+    async fn pre_start(
+        &self,
+        myself: ActorRef<SandboxMsg>,
+        args: SandboxArgs,
+    ) -> Result<SandboxState, ActorProcessingErr> {
         let (queue, requests) = bounded(args.queue);
         let state = SandboxState { args, queue, requests, deaths: RestartWindow::default(), live: Arc::default() };
         for _ in 0..state.args.workers {
@@ -96,7 +100,12 @@ impl Actor for SandboxPool {
         Ok(state)
     }
 
-    async fn handle(&self, myself: ActorRef<SandboxMsg>, msg: SandboxMsg, state: &mut SandboxState) -> Result<(), ActorProcessingErr> {
+    async fn handle(
+        &self,
+        myself: ActorRef<SandboxMsg>,
+        msg: SandboxMsg,
+        state: &mut SandboxState,
+    ) -> Result<(), ActorProcessingErr> {
         match msg {
             SandboxMsg::Judge(call) => state.enqueue(call),
             SandboxMsg::Died(cause) => state.bury(&myself, &cause),
@@ -125,7 +134,9 @@ impl SandboxState {
                 myself.send_after(after, || SandboxMsg::Replace);
                 Ok(())
             }
-            Decision::Escalate { restarts } => Err(format!("sandbox workers died {restarts} times; last: {cause}").into()),
+            Decision::Escalate { restarts } => {
+                Err(format!("sandbox workers died {restarts} times; last: {cause}").into())
+            }
         }
     }
 

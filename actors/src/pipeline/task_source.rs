@@ -8,8 +8,8 @@ use std::sync::Arc;
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio::task::JoinHandle;
 
-use crate::pipeline::rollout::RolloutMsg;
 use crate::pipeline::Shared;
+use crate::pipeline::rollout::RolloutMsg;
 
 /// Messages of the source.
 #[derive(Debug)]
@@ -49,7 +49,11 @@ impl Actor for TaskSource {
     type State = SourceState;
     type Arguments = SourceArgs;
 
-    async fn pre_start(&self, myself: ActorRef<SourceMsg>, args: SourceArgs) -> Result<SourceState, ActorProcessingErr> {
+    async fn pre_start(
+        &self,
+        myself: ActorRef<SourceMsg>,
+        args: SourceArgs,
+    ) -> Result<SourceState, ActorProcessingErr> {
         let ledger = Arc::clone(&args.shared.ledger);
         let watcher = tokio::spawn(async move {
             loop {
@@ -66,7 +70,12 @@ impl Actor for TaskSource {
         Ok(SourceState { args, watcher })
     }
 
-    async fn handle(&self, _myself: ActorRef<SourceMsg>, msg: SourceMsg, state: &mut SourceState) -> Result<(), ActorProcessingErr> {
+    async fn handle(
+        &self,
+        _myself: ActorRef<SourceMsg>,
+        msg: SourceMsg,
+        state: &mut SourceState,
+    ) -> Result<(), ActorProcessingErr> {
         match msg {
             SourceMsg::Pump => {
                 while let Some((spec, permit)) = state.args.shared.ledger.next() {

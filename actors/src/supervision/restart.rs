@@ -60,7 +60,8 @@ impl RestartWindow {
         if deaths > policy.max_restarts {
             return Decision::Escalate { restarts: deaths };
         }
-        let wait = policy.backoff.saturating_mul(1_u32.checked_shl(deaths - 1).unwrap_or(u32::MAX)).min(policy.backoff_max);
+        let wait =
+            policy.backoff.saturating_mul(1_u32.checked_shl(deaths - 1).unwrap_or(u32::MAX)).min(policy.backoff_max);
         let jitter = wait.mul_f64(0.25 * f64::from(rand::random::<u8>()) / 255.0);
         Decision::Restart { after: wait + jitter }
     }

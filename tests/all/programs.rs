@@ -1,11 +1,7 @@
 //! Programs on their own: limits, exits, determinism, what a guest can reach.
 
-#![allow(clippy::unwrap_used, reason = "tests")]
-
-mod common;
-
-use common::sandbox;
-use rehearsal_sandboxes::{End, Execution, Limits, Program, Sandbox as _};
+use crate::support::python as sandbox;
+use rehearsal_sandboxes::{End, Execution, Limits, Program};
 
 fn run(source: &str) -> Execution {
     run_within(source, &Limits::default())
@@ -171,7 +167,7 @@ fn a_thread_with_a_small_stack_may_call() {
     let source =
         "import sys\nsys.setrecursionlimit(10 ** 8)\nclass A:\n    def __repr__(self): return repr(self)\nrepr(A())";
     let sandbox = sandbox();
-    let handle = thread.spawn(|| sandbox.execute(&Program { source: source.into(), seed: 0 }, &Limits::default()));
+    let handle = thread.spawn(move || sandbox.execute(&Program { source: source.into(), seed: 0 }, &Limits::default()));
     let ended = handle.unwrap().join().unwrap();
     assert!(matches!(ended.end, End::Exception | End::StackOverflow), "{ended:?}");
 }

@@ -1,12 +1,8 @@
 //! Verdicts: correct code passes, wrong code fails, and no trick of the code under test makes a pass.
 
-#![allow(clippy::unwrap_used, reason = "tests")]
-
-mod common;
-
-use common::sandbox;
+use crate::support::python as sandbox;
 use rehearsal_sandboxes::{
-    Isolation, JudgeRequest, Judgement, Limits, PolicyErrorReason as Reason, Sandbox as _, TestCase, Tests, Verdict,
+    Isolation, JudgeRequest, Judgement, Limits, PolicyErrorReason as Reason, TestCase, Tests, Verdict,
 };
 use serde_json::{Value, json};
 
