@@ -88,12 +88,14 @@ def main() -> None:
     messages = subprocess.run(build, cwd=root, stdout=subprocess.PIPE, check=True, text=True).stdout.splitlines()
     ours = next(m["executable"] for m in map(json.loads, messages) if m.get("executable"))
 
-    environment = {k: v for k, v in os.environ.items() if k != "OPENBLAS_CORETYPE"}
+    environment = {k: v for k, v in os.environ.items() if k not in ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE")}
     arguments = [options.policy, "--batch", options.batch, "--tokens", options.tokens, "--threads", options.threads]
     peer = subprocess.Popen([peer_python(options.peer), __file__, "--as-peer", *map(str, arguments)], text=True,
                             stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment)
     prompts = json.loads(peer.stdout.readline())["prompts"]
     environment["RAYON_NUM_THREADS"] = str(options.threads)
+    # As the rehearsal binary sets it for itself.
+    environment["MIMALLOC_PURGE_DELAY"] = "-1"
     rates = {"rehearsal": [], "transformers": []}
     with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
         json.dump(prompts, file)

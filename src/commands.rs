@@ -28,7 +28,7 @@ pub(crate) fn print_line(line: &str) -> Result<()> {
     }
 }
 
-/// Ends at the first Ctrl-C or SIGTERM; a second Ctrl-C ends the process at once.
+/// Ends at the first Ctrl-C or SIGTERM; a second one ends the process at once.
 pub(crate) fn shutdown_signal(on_first: impl FnOnce() + Send + 'static) -> Result<impl Future<Output = ()>> {
     let mut interrupt =
         tokio::signal::unix::signal(tokio::signal::unix::SignalKind::interrupt()).context("cannot watch for Ctrl-C")?;
@@ -42,7 +42,10 @@ pub(crate) fn shutdown_signal(on_first: impl FnOnce() + Send + 'static) -> Resul
         }
         on_first();
         let _ = first.send(());
-        interrupt.recv().await;
+        tokio::select! {
+            _ = interrupt.recv() => {}
+            _ = terminate.recv() => {}
+        }
         // 128 + SIGINT, as a shell reports it.
         std::process::exit(130);
     });

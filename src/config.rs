@@ -17,8 +17,13 @@ use rehearsal_models::rl::Objective;
 use rehearsal_models::{Device, OptimizerConfig, Sampling};
 use rehearsal_sandboxes::Limits;
 
+use crate::engine::MAX_SUBMITTED_SIZE;
+
 /// The only version of both file formats so far.
 const VERSION: u32 = 1;
+
+/// Sandbox threads at most: each may hold two of the 256 instances a process can have.
+pub const WORKERS_MAX: usize = 64;
 
 /// Which policy, and where it runs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -254,6 +259,7 @@ impl Recipe {
     pub fn check(&self) -> Result<()> {
         check_version(self.version)?;
         check_rollout(&self.rollout, &self.policy)?;
+        check_sandbox(&self.sandbox)?;
         check_rewards(&self.reward)?;
         check_deadlines(&self.deadlines)?;
         at_least_one("train.groups_per_step", self.train.groups_per_step)?;
@@ -275,6 +281,11 @@ impl Recipe {
                 "`rollout.max_in_flight_groups` is {} and `train.groups_per_step` {}: a batch would never be complete",
                 self.rollout.max_in_flight_groups,
                 self.train.groups_per_step
+            );
+        }
+        if self.rollout.group_size < 2 {
+            bail!(
+                "`rollout.group_size` is 1: an advantage compares the episodes of a group, so training needs at least 2"
             );
         }
         self.objective.validate(self.rollout.group_size as usize).context("`objective`")?;
@@ -300,6 +311,7 @@ impl DaemonConfig {
     fn check(&self) -> Result<()> {
         check_version(self.version)?;
         check_rollout(&self.rollout, &self.policy)?;
+        check_sandbox(&self.sandbox)?;
         check_rewards(&self.reward)?;
         check_deadlines(&self.deadlines)
     }
@@ -349,7 +361,24 @@ fn check_rollout(rollout: &RolloutSection, policy: &PolicySection) -> Result<()>
     at_least_one("rollout.max_in_flight_groups", rollout.max_in_flight_groups)?;
     at_least_one("rollout.max_pending_groups", rollout.max_pending_groups)?;
     at_least_one("policy.max_batch", policy.max_batch)?;
+    let bounds = [
+        ("rollout.group_size", rollout.group_size as usize, MAX_SUBMITTED_SIZE as usize),
+        ("rollout.max_in_flight_groups", rollout.max_in_flight_groups, 10_000),
+        ("policy.max_batch", policy.max_batch, 4096),
+    ];
+    for (key, value, most) in bounds {
+        if value > most {
+            bail!("`{key}` is {value}: it must be at most {most}");
+        }
+    }
     check_sampling("rollout", rollout.temperature, rollout.top_p)
+}
+
+fn check_sandbox(sandbox: &SandboxSection) -> Result<()> {
+    if sandbox.workers > WORKERS_MAX {
+        bail!("`sandbox.workers` is {}: at most {WORKERS_MAX} sandboxes can run at once", sandbox.workers);
+    }
+    crate::tasks::check_limits(&sandbox.limits).map_err(|fault| anyhow::anyhow!("`sandbox.limits`: {fault}"))
 }
 
 fn check_rewards(reward: &RewardRule) -> Result<()> {

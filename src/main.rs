@@ -52,7 +52,8 @@ fn main() -> ExitCode {
     let cli = Cli::parse();
     // Logs go to standard error; what a command prints on standard output is data.
     let filter = tracing_subscriber::EnvFilter::try_from_env("REHEARSAL_LOG").unwrap_or_else(|_| "warn".into());
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+    let colours = std::io::IsTerminal::is_terminal(&std::io::stderr());
+    tracing_subscriber::fmt().with_env_filter(filter).with_ansi(colours).with_writer(std::io::stderr).init();
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
     let outcome = runtime.map_err(anyhow::Error::from).and_then(|runtime| {
         let outcome = runtime.block_on(run(cli.command));

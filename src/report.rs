@@ -219,6 +219,8 @@ impl Chart<'_> {
         let all = || self.curves.iter().flat_map(|curve| &curve.points);
         let (x_min, x_max) = span(all().map(|(x, _)| *x), false);
         let (y_min, y_max) = span(all().map(|(_, y)| *y), self.from_zero);
+        // Up to a whole tick, so that the highest point stands below a labelled line.
+        let y_max = (y_max / tick_step(y_min, y_max) - 1e-9).ceil() * tick_step(y_min, y_max);
         let x_at = |x: f64| LEFT + (x - x_min) / (x_max - x_min) * (WIDTH - LEFT - RIGHT);
         let y_at = |y: f64| HEIGHT - BOTTOM - (y - y_min) / (y_max - y_min) * (HEIGHT - TOP - BOTTOM);
         let mut svg = format!(
@@ -305,11 +307,16 @@ fn span(values: impl Iterator<Item = f64>, from_zero: bool) -> (f64, f64) {
 
 /// Three to six round numbers within a range.
 fn ticks(low: f64, high: f64) -> Vec<f64> {
-    let rough = (high - low) / 4.0;
-    let magnitude = 10_f64.powf(rough.log10().floor());
-    let step = [1.0, 2.0, 5.0, 10.0].into_iter().map(|m| m * magnitude).find(|step| *step >= rough).unwrap_or(rough);
+    let step = tick_step(low, high);
     let first = (low / step).ceil() as i64;
     (first..).map(|n| n as f64 * step).take_while(|tick| *tick <= high + step * 1e-9).take(12).collect()
+}
+
+/// 1, 2 or 5 times a power of ten, three to six of which span the range.
+fn tick_step(low: f64, high: f64) -> f64 {
+    let rough = (high - low) / 4.0;
+    let magnitude = 10_f64.powf(rough.log10().floor());
+    [1.0, 2.0, 5.0, 10.0].into_iter().map(|m| m * magnitude).find(|step| *step >= rough).unwrap_or(rough)
 }
 
 fn number(value: f64) -> String {

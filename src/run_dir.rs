@@ -85,7 +85,12 @@ impl RunDir {
             return Ok(None);
         }
         let text = fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
-        serde_json::from_str(&text).map(Some).with_context(|| format!("{} is damaged", path.display()))
+        serde_json::from_str(&text).map(Some).with_context(|| {
+            format!(
+                "{} is damaged: write it anew from the newest of checkpoints/, or begin another run",
+                path.display()
+            )
+        })
     }
 
     /// Records that `state`'s checkpoint is complete.

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use rehearsal_actors::Task;
 use rehearsal_sandboxes::{Isolation, Limits, Tests};
@@ -94,10 +95,24 @@ impl TaskLine {
         if let Some(fault) = fault {
             return Err(format!("task `{}`: {fault}: a task without tests would pass anything", self.id));
         }
-        if entry_point.trim().is_empty() {
-            return Err(format!("task `{}`: `tests.entry_point` is empty: name the function under test", self.id));
+        if !is_identifier(entry_point) {
+            return Err(format!(
+                "task `{}`: `tests.entry_point` is `{entry_point}`: name the function under test",
+                self.id
+            ));
         }
-        Ok(())
+        if let Tests::Call { cases, .. } = &self.tests
+            && cases.iter().any(|case| case.args.iter().chain([&case.expected]).any(loses_digits))
+        {
+            return Err(format!(
+                "task `{}`: a number of `tests.cases` is beyond 64 bits and would lose digits: write it as an `assert` test",
+                self.id
+            ));
+        }
+        self.limits
+            .as_ref()
+            .map_or(Ok(()), check_limits)
+            .map_err(|fault| format!("task `{}`: `limits`: {fault}", self.id))
     }
 
     /// The task as the engine takes it; `limits` apply where the line has none of its own.
@@ -107,6 +122,39 @@ impl TaskLine {
         task.limits = self.limits.unwrap_or_else(|| limits.clone());
         task.reference = self.reference;
         task
+    }
+}
+
+/// A name as Python takes it.
+fn is_identifier(name: &str) -> bool {
+    !name.starts_with(|c: char| c.is_ascii_digit())
+        && !name.is_empty()
+        && name.chars().all(|c| c.is_alphanumeric() || c == '_')
+}
+
+/// JSON integers beyond 64 bits arrive as floats.
+fn loses_digits(value: &Value) -> bool {
+    match value {
+        Value::Number(number) if number.is_f64() => {
+            number.as_f64().is_some_and(|x| x.fract() == 0.0 && x.abs() >= 2_f64.powi(63))
+        }
+        Value::Array(items) => items.iter().any(loses_digits),
+        Value::Object(entries) => entries.values().any(loses_digits),
+        _ => false,
+    }
+}
+
+/// Limits that a host can keep: none is 0, and none lets one guest hold a worker for good.
+pub(crate) fn check_limits(limits: &Limits) -> Result<(), String> {
+    let bounds = [
+        ("fuel", limits.fuel, 1_000_000_000_000),
+        ("memory_bytes", limits.memory_bytes, 4 << 30),
+        ("output_bytes", limits.output_bytes as u64, 64 << 20),
+        ("wall_ms", limits.wall_ms, 600_000),
+    ];
+    match bounds.into_iter().find(|(_, value, most)| *value == 0 || value > most) {
+        Some((key, value, most)) => Err(format!("`{key}` is {value}: it must lie between 1 and {most}")),
+        None => Ok(()),
     }
 }
 

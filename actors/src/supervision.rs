@@ -210,6 +210,10 @@ impl SupervisorState {
     /// The watchdog: work in flight and nothing moving ends the run, and says who waited for whom.
     async fn watch(&mut self) -> Result<(), ActorProcessingErr> {
         let shared = &self.parts.shared;
+        for (id, task_id) in shared.ledger.take_abandoned() {
+            shared.metrics.groups_total.add("quarantined", 1);
+            shared.hub.publish(Event::GroupEnded { id, task_id, fate: "quarantined" }).await;
+        }
         if shared.ledger.is_starved() {
             let (task, reason) = shared
                 .ledger

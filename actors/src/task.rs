@@ -84,6 +84,8 @@ pub fn extract_code(completion: &str) -> Option<String> {
         (Some((_, block)), _) | (None, Some(block)) => block,
         (None, None) => completion.to_owned(),
     };
+    // A byte-order mark is no part of a program.
+    let code = code.strip_prefix('\u{feff}').map_or(code.clone(), str::to_owned);
     (!code.trim().is_empty()).then_some(code)
 }
 

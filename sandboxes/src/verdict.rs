@@ -41,7 +41,8 @@ pub enum Isolation {
     /// Two instances; calls cross through the host as plain data.
     #[default]
     Separate,
-    /// One instance, for tests that need rich objects across the border; a pass still needs the host's positive verdict.
+    /// One instance, for tests that need rich objects across the border. Leaving early still never passes, but code that
+    /// patches the interpreter it shares with its tests can cheat them: for trusted code, or where nothing else works.
     Shared,
 }
 

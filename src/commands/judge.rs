@@ -11,12 +11,13 @@ use std::time::Instant;
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 
+use rehearsal::config::WORKERS_MAX;
 use rehearsal::home::Home;
 use rehearsal::progress::Show;
 use rehearsal::tasks::{self, TaskLine};
 use rehearsal::{Outcome, RewardRule, Sandbox, Task, prepare};
 use rehearsal_actors::extract_code;
-use rehearsal_actors::pipeline::evaluator::checked_outcome;
+use rehearsal_actors::pipeline::evaluator::{blame, checked_outcome};
 use rehearsal_sandboxes::PolicyErrorReason;
 
 use crate::commands::exec::LimitArgs;
@@ -61,7 +62,7 @@ struct VerdictLine<'a> {
     fuel_used: u64,
 }
 
-/// Exit code 0 when every completion got a verdict; 1 when the host or a task failed for some.
+/// Exit code 0 when every completion got a verdict (and, with `--references`, passed); 1 when the host or a task failed for some.
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let limits = args.limits.limits();
     let lines = tasks::load(&args.tasks)?;
@@ -69,6 +70,15 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         Some(path) => read_completions(path)?,
         None => references(&lines),
     };
+    if completions.is_empty() {
+        bail!(
+            "there is nothing to judge: {}",
+            if args.references { "no task has a reference" } else { "no completion" }
+        );
+    }
+    if args.workers > WORKERS_MAX {
+        bail!("--workers is {}: at most {WORKERS_MAX} sandboxes can run at once", args.workers);
+    }
     let tasks: HashMap<String, Task> =
         lines.into_iter().map(|line| (line.id.clone(), line.into_task(&limits))).collect();
     if let Some((at, line)) = completions.iter().enumerate().find(|(_, line)| !tasks.contains_key(&line.task_id)) {
@@ -79,6 +89,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let started = Instant::now();
     let counts = judge_all(args, &tasks, &completions, sandbox.as_ref())?;
     let elapsed = started.elapsed().as_secs_f64();
+    let failed_references = args.references && counts.iter().any(|(outcome, n)| *outcome != "passed" && *n > 0);
     let summary: Vec<String> = counts.iter().map(|(outcome, n)| format!("{n} {outcome}")).collect();
     console.say(&format!(
         "{} completions judged in {elapsed:.2} s ({:.0}/s): {}",
@@ -87,7 +98,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         summary.join(", ")
     ));
     let unscored = counts.contains_key("infra_error") || counts.contains_key("task_error");
-    Ok(if unscored { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+    Ok(if unscored || failed_references { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
 fn references(lines: &[TaskLine]) -> Vec<CompletionLine> {
@@ -153,7 +164,12 @@ fn judge_one<'a>(line: &'a CompletionLine, task: &Task, seed: u64, sandbox: &dyn
         None => (Outcome::PolicyError { reason: PolicyErrorReason::NoCode, detail: String::new() }, None),
         Some(code) => {
             let judgement = sandbox.judge(&task.judge_request(code, seed));
-            (checked_outcome(&judgement), Some(judgement))
+            let outcome = match checked_outcome(&judgement) {
+                // Whose fault it is shows when the task's own reference meets the same tests.
+                fault @ Outcome::TaskError { .. } => blame(fault, reference_passes(task, seed, sandbox)),
+                outcome => outcome,
+            };
+            (outcome, Some(judgement))
         }
     };
     VerdictLine {
@@ -163,4 +179,10 @@ fn judge_one<'a>(line: &'a CompletionLine, task: &Task, seed: u64, sandbox: &dyn
         detail: outcome.detail(),
         fuel_used: judgement.map_or(0, |judgement| judgement.fuel_used),
     }
+}
+
+fn reference_passes(task: &Task, seed: u64, sandbox: &dyn Sandbox) -> bool {
+    task.reference.as_ref().is_some_and(|reference| {
+        checked_outcome(&sandbox.judge(&task.judge_request(reference.clone(), seed))) == Outcome::Passed
+    })
 }

@@ -8,6 +8,7 @@ use rehearsal::home::Home;
 use rehearsal::prepare;
 use rehearsal::progress::Show;
 
+use crate::commands::print_line;
 use crate::console::Console;
 
 /// Arguments.
@@ -18,7 +19,8 @@ pub(crate) fn run(_args: &Args) -> Result<ExitCode> {
     let (home, console) = (Home::open()?, Console::new());
     let policy = prepare::policy_path(&home, prepare::DEFAULT_POLICY, &console)?;
     prepare::sandbox(&home, "python", &console)?;
-    console.say(&format!("policy {}", policy.display()));
     console.say(&format!("ready in {}", home.root().display()));
+    // The policy's file is data: a script may want it.
+    print_line(&policy.display().to_string())?;
     Ok(ExitCode::SUCCESS)
 }

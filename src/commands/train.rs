@@ -42,7 +42,7 @@ pub(crate) struct Args {
 pub(crate) async fn run(args: Args) -> Result<ExitCode> {
     let console = Console::new();
     let said = console.clone();
-    let shutdown = shutdown_signal(move || said.say("ending: writing a checkpoint first; Ctrl-C again ends at once"))?;
+    let shutdown = shutdown_signal(move || said.say("ending cleanly; Ctrl-C again ends at once"))?;
     let (recorder, handle) = http::recorder()?;
     let server = match &args.metrics_addr {
         Some(address) => {
@@ -82,6 +82,8 @@ fn prepare_job(args: &Args, console: &Console) -> Result<TrainJob> {
         (Some(recipe), _) => (Recipe::load(recipe)?, None),
         (None, Some(run)) => {
             let (dir, recipe) = RunDir::open(run)?;
+            // Read here for its faults, before anything long begins; used once the trainer is there.
+            dir.state()?;
             (recipe, Some(dir))
         }
         (None, None) => bail!("give a recipe, or --resume RUN_DIR"),

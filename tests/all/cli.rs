@@ -85,6 +85,25 @@ fn bad_recipes_and_tasks_are_refused_before_anything_long_begins() {
     let tasks = dir.file("tasks.jsonl", lines(&[call_task("a"), without_tests]));
     refused(&["train", &recipe(&dir, &[(&task_file, &tasks)])], &["line 2", "without tests"]);
     refused(&["train", "--resume", &dir.path("no-run")], &["not a run directory"]);
+    let edits: [(&str, fn(&mut Value)); 4] = [
+        ("beyond 64 bits", |task| {
+            task["tests"]["cases"][0]["expected"] = serde_json::from_str("123456789012345678901").unwrap()
+        }),
+        ("entry_point", |task| task["tests"]["entry_point"] = json!("f b")),
+        ("fuel", |task| task["limits"] = json!({"fuel": 0})),
+        ("wall_ms", |task| task["limits"] = json!({"wall_ms": u64::MAX})),
+    ];
+    for (says, edit) in edits {
+        let mut task = call_task("b");
+        edit(&mut task);
+        let tasks = dir.file("tasks.jsonl", lines(&[task]));
+        refused(&["judge", "--references", "--tasks", &tasks], &["line 1", says]);
+    }
+    refused(
+        &["train", &recipe(&dir, &[("image = \"python\"", "image = \"python\"\nworkers = 1000")])],
+        &["sandbox.workers"],
+    );
+    refused(&["train", &recipe(&dir, &[("group_size = 8", "group_size = 1")])], &["group_size"]);
 }
 
 #[test]
@@ -159,9 +178,14 @@ fn exec_tells_every_ending_apart() {
 fn judge_prints_a_line_each_in_order_and_an_exit_never_passes() {
     python();
     let dir = Dir::new();
+    // Tests that some completions make fail, and a reference that shows whose fault that is.
+    let mut fuel = call_task("fuel");
+    fuel["tests"] =
+        json!({"kind": "assert", "code": "assert sum(1 for _ in range(add(1, 2))) == 3", "entry_point": "add"});
+    fuel["reference"] = json!("def add(a, b): return a + b");
     let mut broken = call_task("broken");
     broken["tests"] = json!({"kind": "assert", "code": "assert add(1, 2) ==", "entry_point": "add"});
-    let tasks = dir.file("tasks.jsonl", lines(&[call_task("add"), broken]));
+    let tasks = dir.file("tasks.jsonl", lines(&[call_task("add"), broken, fuel]));
     let always_equal = "class E:\n    def __eq__(self, o): return True\ndef add(a, b): return E()";
     let cases = [
         ("add", "def add(a, b): return a + b", "passed", json!(1.0)),
@@ -177,6 +201,8 @@ fn judge_prints_a_line_each_in_order_and_an_exit_never_passes() {
         ("add", "import os\ndef add(a, b): os._exit(0)", "policy_error", json!(0.0)),
         ("add", "def add(a, b):\n  while True: pass", "policy_error", json!(0.0)),
         ("add", always_equal, "policy_error", json!(0.0)),
+        ("fuel", "def add(a, b): return 10 ** 12", "failed", json!(0.0)),
+        ("fuel", "def add(a, b): return a + b", "passed", json!(1.0)),
         ("broken", "def add(a, b): return a + b", "task_error", Value::Null),
     ];
     let completions: Vec<_> =
@@ -193,7 +219,7 @@ fn judge_prints_a_line_each_in_order_and_an_exit_never_passes() {
         );
     }
     assert_eq!(output.status.code(), Some(1), "a task error is told by the exit code");
-    assert!(text(&output.stderr).contains("14 completions judged"), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains("16 completions judged"), "{}", text(&output.stderr));
 
     let unknown = dir.file("unknown.jsonl", lines(&[json!({"task_id": "zzz", "completion": ""})]));
     refused(&["judge", "--tasks", &tasks, "--completions", &unknown], &["zzz"]);

@@ -351,3 +351,32 @@ fn huge_values_end_within_the_limits() {
         }
     }
 }
+
+#[test]
+fn tests_whose_asserts_never_run_pass_nothing() {
+    let looped = "for a, b in zip(f(3), [0, 1, 2]):\n    assert a == b\n";
+    assert_eq!(asserts("def f(n):\n    return list(range(n))", "f", looped).verdict, Verdict::Passed);
+    for (code, tests) in [
+        ("def f(n):\n    return []", looped),
+        ("def f(n):\n    return 0", "if f(1) == 3:\n    assert True\n"),
+        ("def f(n):\n    return 7", "f(1)\ndef test_a():\n    assert f(1) == 7\n"),
+    ] {
+        let verdict = asserts(code, "f", tests).verdict;
+        assert!(matches!(verdict, Verdict::Failed { .. }), "{code}: {verdict:?}");
+    }
+}
+
+#[test]
+fn what_the_code_calls_its_errors_and_modules_is_not_taken_on_its_word() {
+    let nameless = "class M(type):\n    @property\n    def __name__(c):\n        return 'a\\0b'\n\
+                    class E(Exception, metaclass=M):\n    pass\ndef f(a, b):\n    raise E('x')\n";
+    let numeric = "class M(type):\n    @property\n    def __name__(c):\n        return 5\n\
+                   class E(Exception, metaclass=M):\n    pass\ndef f(a, b):\n    raise E('x')\n";
+    for code in [nameless, numeric] {
+        let verdict = asserts(code, "f", "assert f(1, 2) == 3").verdict;
+        assert!(matches!(verdict, Verdict::PolicyError { .. }), "{verdict:?}");
+    }
+    // The tests forgot to import `math`: the code under test must not lend them another module under that name.
+    let lent = "import numpy as math\ndef f(a, b):\n    return 3.00001\n";
+    assert_ne!(asserts(lent, "f", "assert math.isclose(f(1, 2), 3)").verdict, Verdict::Passed);
+}

@@ -116,20 +116,66 @@ async fn a_straggler_ends_at_its_groups_deadline_and_the_rest_go_on() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_task_whose_reference_fails_is_quarantined() {
+async fn a_task_whose_reference_fails_is_never_scored_and_blocks_nobody_elses() {
     let sandbox = Arc::new(ObedientSandbox::default());
     let engine = start(engine_config(2), echo(), &sandbox).await;
     let mut events = engine.subscribe();
-    let mut broken = Task::clone(&task("broken", "pass"));
+    let mut broken = Task::clone(&task("same-name", "pass"));
     broken.reference = Some("this does not do it".to_owned());
-    let broken = Arc::new(broken);
-    engine.submit(Arc::clone(&broken), Purpose::Serve).unwrap();
+    engine.submit(Arc::new(broken), Purpose::Serve).unwrap();
     for rollout in until_ended(&mut events, 1).await {
         assert_eq!((rollout.outcome.label(), rollout.reward), ("task_error", None));
+        assert!(rollout.outcome.detail().contains("reference"), "{:?}", rollout.outcome);
     }
-    let error = engine.submit(broken, Purpose::Serve).unwrap_err().to_string();
-    assert!(error.contains("quarantined") && error.contains("reference"), "{error}");
+    engine.submit(task("same-name", "pass"), Purpose::Serve).unwrap();
+    for rollout in until_ended(&mut events, 1).await {
+        assert_eq!(rollout.outcome, Outcome::Passed);
+    }
     engine.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_whose_every_task_is_at_fault_ends_and_says_why() {
+    let sandbox = Arc::new(ObedientSandbox::default());
+    let mut parts = PolicyParts::from(echo());
+    parts.trainer = Some(Box::new(ObedientTrainer { steps: 0, asked: 0, refuse: 0, groups: Arc::default() }));
+    let mut config = engine_config(2);
+    config.learner = Some(learner_config(1));
+    let engine = start(config, parts, &sandbox).await;
+    let mut events = engine.subscribe();
+    let broken = |name: &str| {
+        let mut broken = Task::clone(&task(name, "pass"));
+        broken.reference = Some("this does not do it".to_owned());
+        Arc::new(broken)
+    };
+    engine.train(curriculum(vec![broken("a"), broken("b")], 2, 5));
+    let cause = loop {
+        if let Some(Event::Stopped(cause)) = soon("the end", events.next()).await {
+            break cause.unwrap();
+        }
+    };
+    assert!(cause.contains("every training task is quarantined") && cause.contains("reference"), "{cause}");
+}
+
+fn learner_config(groups_per_step: usize) -> LearnerConfig {
+    LearnerConfig {
+        objective: Objective {
+            advantage: Advantage::Grpo { std: StdKind::Sample, epsilon: 1e-6 },
+            clip_low: 0.2,
+            clip_high: 0.2,
+            aggregation: Aggregation::TokenMean,
+        },
+        temperature: 1.0,
+        groups_per_step,
+        max_staleness: 0,
+        zero_variance: ZeroVariance::Drop,
+        mask_truncated: false,
+    }
+}
+
+fn curriculum(tasks: Vec<Arc<Task>>, group_size: u32, steps: u64) -> Curriculum {
+    let sampling = Sampling { temperature: 1.0, top_p: 1.0, max_tokens: 64, seed: 1 };
+    Curriculum { tasks, sampler: Sampler::Shuffled, group_size, sampling, steps }
 }
 
 /// A policy whose decoder fails `deaths` times over its restarts, while it holds requests.
@@ -321,28 +367,10 @@ async fn training_is_on_policy_and_a_refused_step_changes_nothing_but_is_counted
     let mut parts = PolicyParts::from(policy);
     parts.trainer = Some(Box::new(ObedientTrainer { steps: 0, asked: 0, refuse: 2, groups: Arc::clone(&groups) }));
     let mut config = engine_config(8);
-    config.learner = Some(LearnerConfig {
-        objective: Objective {
-            advantage: Advantage::Grpo { std: StdKind::Sample, epsilon: 1e-6 },
-            clip_low: 0.2,
-            clip_high: 0.2,
-            aggregation: Aggregation::TokenMean,
-        },
-        temperature: 1.0,
-        groups_per_step: 3,
-        max_staleness: 0,
-        zero_variance: ZeroVariance::Drop,
-        mask_truncated: false,
-    });
+    config.learner = Some(learner_config(3));
     let engine = start(config, parts, &sandbox).await;
     let mut events = engine.subscribe();
-    engine.train(Curriculum {
-        tasks: (0..5).map(|n| task(&format!("t{n}"), "unused")).collect(),
-        sampler: Sampler::Shuffled,
-        group_size: 8,
-        sampling: Sampling { temperature: 1.0, top_p: 1.0, max_tokens: 64, seed: 1 },
-        steps: 5,
-    });
+    engine.train(curriculum((0..5).map(|n| task(&format!("t{n}"), "unused")).collect(), 8, 5));
     let mut summaries = Vec::new();
     while summaries.len() < 5 {
         match soon("an event", events.next()).await {

@@ -6,6 +6,7 @@
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
 use rand::SeedableRng;
 use rand::seq::SliceRandom;
@@ -108,7 +109,9 @@ struct Books {
     running: BTreeMap<GroupId, Running>,
     losses: HashMap<TaskId, u32>,
     quarantined: BTreeMap<TaskId, String>,
+    abandoned: Vec<(GroupId, TaskId)>,
     curriculum: Option<Curriculum>,
+    training_since: Option<Instant>,
     order: Vec<usize>,
     order_epoch: Option<u64>,
     draws: u64,
@@ -179,8 +182,16 @@ impl Ledger {
 
     /// Starts drawing training groups.
     pub fn start_curriculum(&self, curriculum: Curriculum) {
-        self.books().curriculum = Some(curriculum);
+        let mut books = self.books();
+        books.curriculum = Some(curriculum);
+        books.training_since = Some(Instant::now());
+        drop(books);
         self.changed.notify_waiters();
+    }
+
+    /// When training groups were first drawn: what came before (an evaluation, idling) is not part of a step's time.
+    pub fn training_since(&self) -> Option<Instant> {
+        self.books().training_since
     }
 
     /// The next group to run, if the bounds allow one now.
@@ -219,9 +230,12 @@ impl Ledger {
         self.changed.notify_waiters();
     }
 
-    /// Takes a task out of the run for good.
+    /// Takes a task of the curriculum out of the run for good.
     pub fn quarantine(&self, task: &TaskId, reason: &str) {
         let mut books = self.books();
+        if !books.is_drawn_from(task) {
+            return;
+        }
         books.quarantined.entry(task.clone()).or_insert_with(|| reason.to_owned());
         books.pending.retain(|(spec, ..)| &spec.task.id != task);
         drop(books);
@@ -231,6 +245,11 @@ impl Ledger {
     /// Tasks out of the run, with the reason.
     pub fn quarantined(&self) -> Vec<(TaskId, String)> {
         self.books().quarantined.iter().map(|(task, reason)| (task.clone(), reason.clone())).collect()
+    }
+
+    /// Groups given up since the last call, because every attempt took its worker down.
+    pub fn take_abandoned(&self) -> Vec<(GroupId, TaskId)> {
+        std::mem::take(&mut self.books().abandoned)
     }
 
     /// True once training cannot go on: a curriculum is set and every task of it is quarantined.
@@ -297,7 +316,14 @@ impl Ledger {
             return;
         }
         let Some(Running { spec, drawn, .. }) = books.running.remove(&group_id) else { return };
-        if !books.closed && !books.count_loss(&spec.task.id, self.admission.max_losses, "its worker crashed") {
+        if !books.closed && attempt >= self.admission.max_losses {
+            tracing::error!(task = %spec.task.id, group = group_id.0, "group given up: every attempt took its worker down");
+            books.abandoned.push((group_id, spec.task.id.clone()));
+            books.count_loss(&spec.task.id, 0, "its worker crashed");
+            drop(books);
+            return self.changed.notify_waiters();
+        }
+        if !books.closed {
             books.pending.push_front((spec, attempt + 1, drawn));
         }
         drop(books);
@@ -312,7 +338,13 @@ impl Ledger {
 
 impl Books {
     /// One more group lost by this task; true once it is quarantined for that.
+    ///
+    /// Only a curriculum's tasks are drawn again and so need it. What is submitted is judged each time on its own: one client's mistake
+    /// must not block a task's name for all.
     fn count_loss(&mut self, task: &TaskId, max_losses: u32, cause: &str) -> bool {
+        if !self.is_drawn_from(task) {
+            return false;
+        }
         let losses = self.losses.entry(task.clone()).or_insert(0);
         *losses += 1;
         if *losses <= max_losses {
@@ -323,6 +355,10 @@ impl Books {
         self.quarantined.insert(task.clone(), reason);
         self.losses.remove(task);
         true
+    }
+
+    fn is_drawn_from(&self, task: &TaskId) -> bool {
+        self.curriculum.as_ref().is_some_and(|curriculum| curriculum.tasks.iter().any(|known| &known.id == task))
     }
 
     fn number(&mut self) -> GroupId {
@@ -458,7 +494,7 @@ mod tests {
     }
 
     #[test]
-    fn a_dropped_permit_hands_the_group_out_again_until_the_task_is_quarantined() {
+    fn a_dropped_permit_hands_the_group_out_again_until_it_is_given_up() {
         let ledger = Ledger::new(ADMISSION, Cursor::default());
         let task = Arc::new(Task::example("poison"));
         let sampling = curriculum(1, 1).sampling;
@@ -469,7 +505,18 @@ mod tests {
             drop(permit);
         }
         assert!(ledger.next().is_none());
-        assert_eq!(ledger.quarantined().len(), 1);
+        assert_eq!(ledger.take_abandoned(), [(id, "poison".into())]);
+        assert!(ledger.quarantined().is_empty(), "a submitted task's name stays free");
+    }
+
+    #[test]
+    fn a_curriculums_task_that_takes_down_workers_is_not_drawn_again() {
+        let ledger = Ledger::new(Admission { groups_per_step: 1, ..ADMISSION }, Cursor::default());
+        ledger.start_curriculum(curriculum(1, 5));
+        for _ in 0..=ADMISSION.max_losses {
+            drop(ledger.next().unwrap());
+        }
+        assert!(ledger.next().is_none() && ledger.is_starved());
     }
 
     #[test]

@@ -126,7 +126,8 @@ impl EvaluatorState {
                 Scored { reward: self.args.rewards.reward(&outcome, None), outcome, judgement: None }
             }
             Evidence::Judged(judgement) => {
-                let outcome = checked_outcome(&judgement);
+                // The reference was judged before the task's first episode, and passed.
+                let outcome = blame(checked_outcome(&judgement), task.reference.is_some());
                 Scored {
                     reward: self.args.rewards.reward(&outcome, Some(&judgement)),
                     outcome,
@@ -138,14 +139,8 @@ impl EvaluatorState {
             Some(_) => self.counters.scored += 1,
             None => self.counters.unscored += 1,
         }
-        match &scored.outcome {
-            // Its reference passed, so the tests can run: a completion may have provoked this (a value the judge chokes on). One
-            // completion must not be able to take a good task out of the run.
-            Outcome::TaskError { detail } if task.reference.is_some() => {
-                self.args.shared.ledger.strike(&task.id, detail)
-            }
-            Outcome::TaskError { detail } => self.quarantine(task, detail),
-            _ => {}
+        if let Outcome::TaskError { detail } = &scored.outcome {
+            self.quarantine(task, detail);
         }
         scored
     }
@@ -181,6 +176,17 @@ pub fn checked_outcome(judgement: &Judgement) -> Outcome {
     outcome
 }
 
+/// Whose fault it is that tests could not be run: where the reference passes the same tests, they can be, and it is the completion that
+/// makes them fail (a value the tests choke on, a name it hides from them). A completion must not be able to choose not to be scored.
+pub fn blame(outcome: Outcome, reference_passes: bool) -> Outcome {
+    match outcome {
+        Outcome::TaskError { detail } if reference_passes => {
+            Outcome::Failed { test: "the tests ran to their end".to_owned(), expected: String::new(), got: detail }
+        }
+        outcome => outcome,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -208,6 +214,15 @@ mod tests {
             let outcome = checked_outcome(&judgement(Verdict::Passed, declared, executed, passed));
             assert_eq!(outcome.label(), "infra_error", "{declared} {executed} {passed}");
         }
+    }
+
+    #[test]
+    fn a_completion_cannot_choose_not_to_be_scored() {
+        let fault = || Outcome::TaskError { detail: "the tests run out of fuel".into() };
+        assert_eq!(blame(fault(), true).label(), "failed");
+        assert_eq!(blame(fault(), false), fault());
+        let host = Outcome::InfraError { detail: "x".into() };
+        assert_eq!(blame(host.clone(), true), host, "the host's failures stay the host's");
     }
 
     #[test]

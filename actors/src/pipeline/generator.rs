@@ -26,8 +26,17 @@ const STACK_BYTES: usize = 16 << 20;
 /// Builds the decoder, on the device thread; called again at every restart.
 pub type GeneratorFactory = Arc<dyn Fn() -> Result<Box<dyn Generate>, String> + Send + Sync>;
 
+/// Why a request was not answered with a completion.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum NotGenerated {
+    /// The request itself cannot be met (a prompt longer than the context): asking again is no use.
+    Refused(String),
+    /// The host failed: it may be asked again.
+    Host(String),
+}
+
 /// The answer to a request.
-pub type Generated = Result<Completion, String>;
+pub type Generated = Result<Completion, NotGenerated>;
 
 /// One request in flight.
 #[derive(Debug)]
@@ -122,7 +131,8 @@ impl GeneratorState {
             Ok(()) => Ok(()),
             Err(TrySendError::Full(call)) => {
                 // The asker may be gone; that is not our failure.
-                let _ = call.reply.send(Err(format!("the generator's queue of {} is full", self.queue.len())));
+                let full = format!("the generator's queue of {} is full", self.queue.len());
+                let _ = call.reply.send(Err(NotGenerated::Host(full)));
                 Ok(())
             }
             // The thread is gone and its `Died` is on its way; dropping the call tells the asker.
@@ -254,7 +264,17 @@ impl DeviceLoop {
 
     fn refuse(&mut self, id: u64, error: &GenerateError) {
         if let Some(call) = self.active.remove(&id) {
-            let _ = call.reply.send(Err(error.to_string()));
+            let detail = error.to_string();
+            let not_generated = match error {
+                GenerateError::PromptTooLong { .. }
+                | GenerateError::EmptyPrompt
+                | GenerateError::UnknownToken { .. } => NotGenerated::Refused(detail),
+                GenerateError::BatchFull { .. }
+                | GenerateError::WrongWeights(_)
+                | GenerateError::NonFinite { .. }
+                | GenerateError::Backend(_) => NotGenerated::Host(detail),
+            };
+            let _ = call.reply.send(Err(not_generated));
         }
     }
 

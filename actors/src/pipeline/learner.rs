@@ -7,7 +7,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender, TrySendError, bounded};
 use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort};
@@ -187,7 +187,7 @@ impl LearnerState {
         self.waiting.push((group, permit));
         if self.waiting.len() >= self.args.config.groups_per_step {
             let groups = std::mem::take(&mut self.waiting);
-            let batch = Batch::new(groups, self.batch_started.elapsed());
+            let batch = Batch::new(groups, self.batch_elapsed());
             return self.enqueue(Job::Step(batch));
         }
         Ok(())
@@ -218,11 +218,17 @@ impl LearnerState {
         shared.ledger.batch_consumed();
         let mut summary = consumed.summary;
         summary.step = shared.ledger.cursor().batches;
-        summary.seconds = self.batch_started.elapsed().as_secs_f64();
+        summary.seconds = self.batch_elapsed().as_secs_f64();
         self.batch_started = Instant::now();
         record(shared, &summary);
         events.push(Event::Step(Arc::new(summary)));
         self.announce(events)
+    }
+
+    /// Time since the batch before was consumed, or since training began.
+    fn batch_elapsed(&self) -> Duration {
+        let since = self.args.shared.ledger.training_since();
+        since.map_or(self.batch_started, |began| began.max(self.batch_started)).elapsed()
     }
 
     /// Publishes from a task of its own: a slow subscriber must not hold up this mailbox.

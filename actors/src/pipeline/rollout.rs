@@ -21,7 +21,7 @@ use crate::hub::Event;
 use crate::pipeline::Shared;
 use crate::pipeline::credit::Permit;
 use crate::pipeline::evaluator::{EvaluatorMsg, Evidence, Scored};
-use crate::pipeline::generator::{GenerateCall, GeneratorMsg, generating};
+use crate::pipeline::generator::{GenerateCall, Generated, GeneratorMsg, NotGenerated, generating};
 use crate::pipeline::learner::LearnerMsg;
 use crate::pipeline::sandbox_pool::{JudgeCall, Judged, SandboxMsg, judging};
 use crate::progress::{CountGuard, Progress};
@@ -283,17 +283,16 @@ impl<'a> Driver<'a> {
     async fn run(mut self) -> Rollout {
         match self.act().await {
             Ok(action) => self.verify(action).await,
-            Err(detail) => {
-                self.end(None, None, Scored { outcome: Outcome::InfraError { detail }, reward: None, judgement: None })
-            }
+            Err(outcome) => self.end(None, None, Scored { outcome, reward: None, judgement: None }),
         }
     }
 
-    /// Asks for one completion, again if the host failed.
-    async fn act(&mut self) -> Result<Action, String> {
+    /// Asks for one completion, again if the host failed. A prompt that no policy of this context could answer is the task's fault.
+    async fn act(&mut self) -> Result<Action, Outcome> {
         let codec = &self.args.codec;
-        let prompt: Arc<str> = codec.render(&self.spec.task.prompt)?.into();
-        let prompt_ids: Arc<[u32]> = codec.encode(&prompt)?.into();
+        let task_fault = |detail| Outcome::TaskError { detail };
+        let prompt: Arc<str> = codec.render(&self.spec.task.prompt).map_err(task_fault)?.into();
+        let prompt_ids: Arc<[u32]> = codec.encode(&prompt).map_err(task_fault)?.into();
         let started = Instant::now();
         let mut failures = Failures::new(&self.args.patience);
         loop {
@@ -311,15 +310,16 @@ impl<'a> Driver<'a> {
                         finish_reason: completion.finish_reason,
                     });
                 }
-                Err(cause) => {
-                    failures.again(cause).await?;
+                Err(NotGenerated::Refused(detail)) => return Err(task_fault(detail)),
+                Err(NotGenerated::Host(cause)) => {
+                    failures.again(cause).await.map_err(|detail| Outcome::InfraError { detail })?;
                     self.key.attempt += 1;
                 }
             }
         }
     }
 
-    async fn generate_once(&self, prompt_ids: &Arc<[u32]>) -> Result<rehearsal_models::Completion, String> {
+    async fn generate_once(&self, prompt_ids: &Arc<[u32]>) -> Generated {
         let sampling = Sampling { seed: self.key.seed, ..self.spec.sampling.clone() };
         let call = |reply| {
             GeneratorMsg::Generate(GenerateCall {
@@ -330,7 +330,8 @@ impl<'a> Driver<'a> {
                 asked: Instant::now(),
             })
         };
-        ask(&self.args.generator, call, self.args.patience.generate, "generator").await?
+        let answered = ask(&self.args.generator, call, self.args.patience.generate, "generator").await;
+        answered.map_err(NotGenerated::Host)?
     }
 
     /// Runs the completion's code against the task's tests and scores what came of it.

@@ -76,6 +76,10 @@ class _Space(dict):
 
 _ABSENT = object()
 
+# Under which names tests may find a module that only the code under test has imported: its own, or the usual short one.
+# Any other would let that code choose what the tests compute with.
+_MODULES = {"np": "numpy", "pd": "pandas"}
+
 
 class _Crossing:
     """The judge's calls of the code under test, and the errors that came back through them."""
@@ -102,7 +106,7 @@ class _Crossing:
         [(kind, value)] = self.ask("names", [name])
         if kind == "function":
             return self.proxy(name)
-        if kind == "module":
+        if kind == "module" and value == _MODULES.get(name, name):
             try:
                 return __import__(value, fromlist=["_"])
             except ImportError:
@@ -120,7 +124,7 @@ class _Crossing:
             if isinstance(found, type) and issubclass(found, Exception):
                 base = found
                 break
-        if base.__name__ != kind:
+        if base.__name__ != kind and kind.isidentifier():
             base = type(kind, (base,), {})
         message = line.split(": ", 1)[1] if ": " in line else ""
         try:
@@ -223,6 +227,9 @@ def _run_tests(source, entry_point, target, crossing):
     declared, executed = run.counts()
     if crossing.calls == 0 and crossing.answers == 0:
         return ("task", "the tests never use the code under test")
+    if not run.executed:
+        # Every assert lies on a path that was not taken: nothing was shown, so nothing can pass.
+        return ("failed", declared, 0, 0, "no assert of the tests ran", "", "")
     return ("done", declared, executed)
 
 

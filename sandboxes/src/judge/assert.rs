@@ -127,7 +127,13 @@ pub(super) fn shared(player: &mut Player, code: &str, entry_point: &str) -> Outc
                 let fault = player.fail(PolicyErrorReason::Exited, "left while the tests ran".into());
                 return Outcome::before_tests(fault.into_verdict(), 1);
             }
-            read(player, verdict)
+            match read(player, verdict) {
+                // The harness writes no such frame: only the code beside it can have.
+                Outcome { verdict: Verdict::InfraError { .. }, .. } => {
+                    Outcome::before_tests(player.broken().into_verdict(), 1)
+                }
+                outcome => outcome,
+            }
         }
         _ => Outcome::before_tests(player.broken().into_verdict(), 1),
     }

@@ -96,7 +96,9 @@ impl Player {
         let kind = parts.first().map(Value::to_text).unwrap_or_default();
         match (kind.as_str(), parts.as_slice()) {
             ("value", [_, value]) => Ok(Reply::Value(value.clone())),
-            ("raised", [_, class, Value::List(_), Value::Str(_), text]) => {
+            ("raised", [_, class @ Value::Str(_), Value::List(bases), Value::Str(_), text @ Value::Str(_)])
+                if bases.iter().all(|base| matches!(base, Value::Str(_))) =>
+            {
                 if self.guest.memory_denied() && class.to_text() == "MemoryError" {
                     return Err(self.ended(End::OutOfMemory, "memory limit reached (MemoryError)".into()));
                 }
@@ -106,6 +108,7 @@ impl Player {
             ("compile", [_, text]) => Err(self.fail(Compile, text.to_text())),
             ("missing", [_, text]) => Err(self.fail(MissingEntryPoint, text.to_text())),
             ("unserialisable", [_, text]) => Err(self.fail(Unserialisable, text.to_text())),
+            ("raised", _) => Err(self.broken()),
             _ => Ok(Reply::Other(parts.clone())),
         }
     }
