@@ -227,7 +227,7 @@ def _run_tests(source, entry_point, target, crossing):
     declared, executed = run.counts()
     if crossing.calls == 0 and crossing.answers == 0:
         return ("task", "the tests never use the code under test")
-    if not run.executed:
+    if not run.executed and not checks.declared:
         # Every assert lies on a path that was not taken: nothing was shown, so nothing can pass.
         return ("failed", declared, 0, 0, "no assert of the tests ran", "", "")
     return ("done", declared, executed)
