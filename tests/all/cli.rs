@@ -85,7 +85,8 @@ fn bad_recipes_and_tasks_are_refused_before_anything_long_begins() {
     let tasks = dir.file("tasks.jsonl", lines(&[call_task("a"), without_tests]));
     refused(&["train", &recipe(&dir, &[(&task_file, &tasks)])], &["line 2", "without tests"]);
     refused(&["train", "--resume", &dir.path("no-run")], &["not a run directory"]);
-    let edits: [(&str, fn(&mut Value)); 4] = [
+    type Edit = fn(&mut Value);
+    let edits: [(&str, Edit); 4] = [
         ("beyond 64 bits", |task| {
             task["tests"]["cases"][0]["expected"] = serde_json::from_str("123456789012345678901").unwrap()
         }),
