@@ -3,6 +3,8 @@
 //!
 //! `cargo run --release --example embedded`
 
+#![allow(clippy::print_stdout, reason = "its output is the result")]
+
 use std::sync::Arc;
 use std::time::Duration;
 
