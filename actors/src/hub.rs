@@ -119,7 +119,7 @@ impl Hub {
         Subscription { events }
     }
 
-    /// Hands `event` to every subscriber; waits for a full one at most [`PATIENCE`].
+    /// Hands `event` to every subscriber; waits ten seconds for a full one at most.
     pub async fn publish(&self, event: Event) {
         let subscribers: Vec<_> = self.subscribers.lock().unwrap_or_else(PoisonError::into_inner).clone();
         for subscriber in subscribers {
