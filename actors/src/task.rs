@@ -80,12 +80,14 @@ pub fn extract_code(completion: &str) -> Option<String> {
             None => {}
         }
     }
-    let code = match (open, last_block) {
+    let mut code = match (open, last_block) {
         (Some((_, block)), _) | (None, Some(block)) => block,
         (None, None) => completion.to_owned(),
     };
     // A byte-order mark is no part of a program.
-    let code = code.strip_prefix('\u{feff}').map_or(code.clone(), str::to_owned);
+    if code.starts_with('\u{feff}') {
+        code.remove(0);
+    }
     (!code.trim().is_empty()).then_some(code)
 }
 
