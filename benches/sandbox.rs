@@ -43,7 +43,7 @@ fn main() -> Result<()> {
 }
 
 fn in_sandbox(sandbox: &dyn Sandbox) -> Result<()> {
-    let ended = sandbox.execute(&Program { source: SOURCE.into(), seed: 0 }, &Limits::default());
+    let ended = sandbox.execute(&Program::new(SOURCE, 0), &Limits::default());
     ensure!(ended.stdout == b"hi\n", "the sandbox printed something else: {ended:?}");
     Ok(())
 }

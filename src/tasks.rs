@@ -82,20 +82,26 @@ impl TaskLine {
         if self.prompt.trim().is_empty() {
             return Err(format!("task `{}`: `prompt` is empty", self.id));
         }
+        if self.tests.declared() == 0 {
+            return Err(format!("task `{}`: there is no test: a task without tests would pass anything", self.id));
+        }
         let (entry_point, fault) = match &self.tests {
             Tests::Assert { code, entry_point } if code.trim().is_empty() => {
-                (entry_point, Some("`tests.code` is empty"))
+                (Some(entry_point), Some("`tests.code` is empty"))
             }
             Tests::Assert { code, entry_point } if !code.contains("assert") && !code.contains("check") => {
-                (entry_point, Some("`tests.code` asserts nothing"))
+                (Some(entry_point), Some("`tests.code` asserts nothing"))
             }
-            Tests::Call { entry_point, cases } if cases.is_empty() => (entry_point, Some("`tests.cases` is empty")),
-            Tests::Assert { entry_point, .. } | Tests::Call { entry_point, .. } => (entry_point, None),
+            Tests::Assert { entry_point, .. } | Tests::Call { entry_point, .. } => (Some(entry_point), None),
+            Tests::Unit { code, .. } if code.trim().is_empty() => (None, Some("`tests.code` is empty")),
+            _ => (None, None),
         };
         if let Some(fault) = fault {
             return Err(format!("task `{}`: {fault}: a task without tests would pass anything", self.id));
         }
-        if !is_identifier(entry_point) {
+        if let Some(entry_point) = entry_point
+            && !entry_point.split('.').all(is_identifier)
+        {
             return Err(format!(
                 "task `{}`: `tests.entry_point` is `{entry_point}`: name the function under test",
                 self.id
@@ -150,6 +156,15 @@ pub(crate) fn check_limits(limits: &Limits) -> Result<(), String> {
         ("fuel", limits.fuel, 1_000_000_000_000),
         ("memory_bytes", limits.memory_bytes, 4 << 30),
         ("output_bytes", limits.output_bytes as u64, 64 << 20),
+        ("output_kept_bytes", limits.output_kept_bytes as u64, 64 << 20),
+        ("table_elements", u64::from(limits.table_elements), 10_000_000),
+        ("stdin_bytes", limits.stdin_bytes as u64, 1 << 30),
+        ("open_files", u64::from(limits.open_files), 4096),
+        ("workspace_bytes", limits.workspace_bytes, 4 << 30),
+        ("workspace_files", u64::from(limits.workspace_files), 1_000_000),
+        ("path_bytes", u64::from(limits.path_bytes), 65_536),
+        ("path_depth", u64::from(limits.path_depth), 1024),
+        ("result_bytes", limits.result_bytes, 4 << 30),
         ("wall_ms", limits.wall_ms, 600_000),
     ];
     match bounds.into_iter().find(|(_, value, most)| *value == 0 || value > most) {

@@ -10,6 +10,8 @@ use std::time::Duration;
 
 use metrics::{Counter, Gauge, Histogram, Key, KeyName, Label, Level, Metadata, Recorder, Unit};
 
+use rehearsal_sandboxes::End;
+
 use crate::types::Outcome;
 
 /// Stages that queue and take time, in flow order.
@@ -20,17 +22,6 @@ pub const ROLES: [&str; 6] = ["learner", "evaluator", "sandbox", "generator", "r
 pub const FATES: [&str; 5] = ["consumed", "zero_variance", "stale", "shrunk", "quarantined"];
 /// Why sampling stopped.
 pub const STOPS: [&str; 4] = ["eos", "max_tokens", "context_full", "deadline"];
-/// How a sandbox run ended.
-pub const ENDS: [&str; 8] = [
-    "exited",
-    "exception",
-    "out_of_fuel",
-    "out_of_memory",
-    "output_limit",
-    "stack_overflow",
-    "wall_backstop",
-    "host_error",
-];
 /// Why a step was refused.
 pub const REFUSALS: [&str; 3] = ["non_finite", "empty", "error"];
 
@@ -105,6 +96,7 @@ pub struct MetricHandles {
     pub tokens_per_second: ByLabel<Gauge>,
     pub generator_batch_size: ByLabel<Gauge>,
     pub sandbox_run_seconds: Histogram,
+    pub sandbox_start_seconds: Histogram,
     pub sandbox_fuel: Histogram,
     pub sandbox_total: ByLabel<Counter>,
     pub sandboxes_live: Gauge,
@@ -211,6 +203,7 @@ impl MetricHandles {
     pub fn register(recorder: &dyn Recorder, image: &str, device: &str) -> Metrics {
         let r = Registrar { recorder, metadata: Metadata::new("rehearsal", Level::INFO, None) };
         let image = [("image", image.to_owned())];
+        let ends = End::ALL.map(End::label);
         let handles = Self {
             episodes_total: r.counters("episodes_total", "Finished episodes by outcome.", "outcome", &Outcome::LABELS),
             episode_stop_total: r.counters("episode_stop_total", "Why sampling stopped.", "reason", &STOPS),
@@ -238,7 +231,8 @@ impl MetricHandles {
             ),
             sandbox_run_seconds: r.histogram("sandbox_run_seconds", "Wall time in a sandbox.", &image),
             sandbox_fuel: r.histogram("sandbox_fuel", "Instructions used.", &image),
-            sandbox_total: r.counters_with("sandbox_total", "Sandbox runs by how they ended.", "end", &ENDS, &image),
+            sandbox_start_seconds: r.histogram("sandbox_start_seconds", "Wall time until a program could start.", &image),
+            sandbox_total: r.counters_with("sandbox_total", "Sandbox runs by how they ended.", "end", &ends, &image),
             sandboxes_live: r.gauge("sandboxes_live", "Sandboxes running now.", &image),
             weights_version: r.gauges("weights_version", "Weights version held.", "role", &["learner", "generator"]),
             staleness_versions: r.histogram("staleness_versions", "Age of tokens at consumption, in versions.", &[]),

@@ -34,10 +34,7 @@ impl Outcome {
 /// Judges code against tests in fresh instances.
 pub(crate) fn judge(engine: &Engine, request: &JudgeRequest) -> Judgement {
     let started = Instant::now();
-    let declared = match &request.tests {
-        Tests::Assert { .. } => 1,
-        Tests::Call { cases, .. } => u32::try_from(cases.len()).unwrap_or(u32::MAX),
-    };
+    let declared = request.tests.declared();
     let refused = |verdict, end| bare(Outcome::before_tests(verdict, declared), end);
     if declared == 0 {
         return refused(Verdict::TaskError { detail: "the task has no tests".into() }, End::HostError);
@@ -55,12 +52,15 @@ pub(crate) fn judge(engine: &Engine, request: &JudgeRequest) -> Judgement {
     let loaded = lock(&player).load();
     let outcome = match (loaded, &request.tests, request.isolation) {
         (Err(fault), ..) => Outcome::before_tests(fault.into_verdict(), declared),
-        (Ok(()), Tests::Call { entry_point, cases }, _) => call::run(&mut lock(&player), entry_point, cases),
+        (Ok(()), Tests::Call { entry_point, cases, rule: _ }, _) => call::run(&mut lock(&player), entry_point, cases),
         (Ok(()), Tests::Assert { code, entry_point }, Isolation::Shared) => {
             assert::shared(&mut lock(&player), code, entry_point)
         }
         (Ok(()), Tests::Assert { code, entry_point }, Isolation::Separate) => {
             assert::separate(engine, &player, code, entry_point, request)
+        }
+        (Ok(()), Tests::Stdio { .. } | Tests::Unit { .. } | Tests::Answer { .. } | Tests::Files { .. }, _) => {
+            Outcome::before_tests(Verdict::InfraError { detail: "this kind of tests is not built yet".into() }, declared)
         }
     };
     let mut player = lock(&player);
@@ -68,6 +68,7 @@ pub(crate) fn judge(engine: &Engine, request: &JudgeRequest) -> Judgement {
     let end = player.end();
     let mut judgement = bare(outcome, end);
     judgement.fuel_used = player.fuel_used();
+    judgement.start_us = player.start_us();
     judgement.peak_memory_bytes = player.peak_memory_bytes();
     judgement.wall_us = u64::try_from(started.elapsed().as_micros()).unwrap_or(u64::MAX);
     (judgement.stdout, judgement.stderr) = (stdout, stderr);
@@ -82,14 +83,9 @@ fn lock(player: &Mutex<Player>) -> MutexGuard<'_, Player> {
 fn bare(outcome: Outcome, end: End) -> Judgement {
     Judgement {
         verdict: outcome.verdict,
-        tests_declared: outcome.declared,
         tests_executed: outcome.executed,
         tests_passed: outcome.passed,
-        fuel_used: 0,
-        wall_us: 0,
-        peak_memory_bytes: 0,
-        stdout: Vec::new(),
-        stderr: Vec::new(),
         end,
+        ..Judgement::infra(String::new(), outcome.declared)
     }
 }

@@ -21,12 +21,16 @@ mod data;
 mod engine;
 mod guest;
 mod judge;
+mod text_or_bytes;
 mod wasi;
 
 pub use engine::INSTANCES_MAX;
 pub use image::{ImageSpec, PYTHON};
 pub use local::LocalSandbox;
-pub use program::{End, Execution, Limits, Program};
+pub use program::{End, Execution, File, Limits, Program};
 pub use sandbox::Sandbox;
 pub use snapshot::{Snapshot, SnapshotError, SnapshotProgress};
-pub use verdict::{Isolation, JudgeRequest, Judgement, PolicyErrorReason, TestCase, Tests, Verdict};
+pub use verdict::{
+    AnswerFrom, AnswerRule, CaseOutcome, CaseReport, Checker, Isolation, JudgeRequest, Judgement, PolicyErrorReason, StdioCase,
+    TestCase, Tests, TextRule, ValueRule, Verdict,
+};

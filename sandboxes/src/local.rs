@@ -35,12 +35,13 @@ impl Sandbox for LocalSandbox {
     fn execute(&self, program: &Program, limits: &Limits) -> Execution {
         let mut guest = match Guest::new(&self.snapshot.engine, limits, program.seed) {
             Ok(guest) => guest,
-            Err(error) => return refused(&format!("no instance: {error:#}")),
+            Err(error) => return Execution::refused(format!("no instance: {error:#}")),
         };
+        guest.set_stdin(program.stdin.clone());
         let job = Value::Tuple(vec![
             Value::str("program"),
             Value::Int(Int::from(i128::from(program.seed))),
-            Value::str(&program.source),
+            Value::str(&String::from_utf8_lossy(&program.source)),
         ]);
         let ended = guest.turn(encode(&job));
         let (end, exit, detail) = ending(ended, guest.memory_denied());
@@ -50,7 +51,9 @@ impl Sandbox for LocalSandbox {
             exit,
             stdout,
             stderr,
+            files: Vec::new(),
             fuel_used: guest.fuel_used(),
+            start_us: guest.start_us(),
             wall_us: u64::try_from(guest.wall().as_micros()).unwrap_or(u64::MAX),
             peak_memory_bytes: guest.peak_memory_bytes(),
             detail,
@@ -91,18 +94,5 @@ fn ending(ended: TurnEnd, memory_denied: bool) -> (End, Option<i32>, String) {
             (end, Some(1), line.to_text())
         }
         _ => (End::Exception, None, "the program broke its own interpreter".into()),
-    }
-}
-
-fn refused(detail: &str) -> Execution {
-    Execution {
-        end: End::HostError,
-        exit: None,
-        stdout: Vec::new(),
-        stderr: Vec::new(),
-        fuel_used: 0,
-        wall_us: 0,
-        peak_memory_bytes: 0,
-        detail: detail.to_owned(),
     }
 }

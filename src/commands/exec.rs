@@ -51,6 +51,7 @@ impl LimitArgs {
             memory_bytes: self.memory_bytes,
             output_bytes: self.output_bytes,
             wall_ms: self.wall_ms,
+            ..Limits::default()
         }
     }
 }
@@ -73,7 +74,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let bytes = fs::read(&args.file).with_context(|| format!("cannot read {}", args.file.display()))?;
     let source = String::from_utf8(bytes).with_context(|| format!("{} is not UTF-8", args.file.display()))?;
     let sandbox = prepare::sandbox(&Home::open()?, "python", &Console::new())?;
-    let execution = sandbox.execute(&Program { source, seed: args.seed }, &args.limits.limits());
+    let execution = sandbox.execute(&Program::new(source, args.seed), &args.limits.limits());
     let failed = matches!(execution.end, End::HostError | End::WallBackstop);
     let output = Output {
         outcome: execution.end,

@@ -24,9 +24,9 @@ fn shared(code: &str, entry_point: &str, tests: &str) -> Judgement {
 fn calls(code: &str, entry_point: &str, cases: &[(Value, Value)]) -> Judgement {
     let cases = cases
         .iter()
-        .map(|(args, expected)| TestCase { args: args.as_array().unwrap().clone(), expected: expected.clone() })
+        .map(|(args, expected)| TestCase { args: args.as_array().unwrap().clone(), expected: expected.clone(), public: false })
         .collect();
-    sandbox().judge(&request(code, Tests::Call { entry_point: entry_point.into(), cases }))
+    sandbox().judge(&request(code, Tests::Call { entry_point: entry_point.into(), cases, rule: Default::default() }))
 }
 
 /// The reason of a judgement that must be a policy error.
@@ -329,7 +329,7 @@ fn a_shared_interpreter_tests_objects() {
 #[test]
 fn the_same_request_gives_the_same_judgement() {
     let code = "import random\ndef add(a, b):\n    print(random.random())\n    return a + b\n";
-    let strip = |judgement: Judgement| Judgement { wall_us: 0, ..judgement };
+    let strip = |judgement: Judgement| Judgement { wall_us: 0, start_us: 0, ..judgement };
     let first: Vec<_> = every_way(code).into_iter().map(strip).collect();
     for _ in 0..5 {
         let again: Vec<_> = every_way(code).into_iter().map(strip).collect();

@@ -8,7 +8,7 @@ fn run(source: &str) -> Execution {
 }
 
 fn run_within(source: &str, limits: &Limits) -> Execution {
-    sandbox().execute(&Program { source: source.into(), seed: 7 }, limits)
+    sandbox().execute(&Program::new(source, 7), limits)
 }
 
 /// The standard output of a program that must end well.
@@ -167,7 +167,7 @@ fn a_thread_with_a_small_stack_may_call() {
     let source =
         "import sys\nsys.setrecursionlimit(10 ** 8)\nclass A:\n    def __repr__(self): return repr(self)\nrepr(A())";
     let sandbox = sandbox();
-    let handle = thread.spawn(move || sandbox.execute(&Program { source: source.into(), seed: 0 }, &Limits::default()));
+    let handle = thread.spawn(move || sandbox.execute(&Program::new(source, 0), &Limits::default()));
     let ended = handle.unwrap().join().unwrap();
     assert!(matches!(ended.end, End::Exception | End::StackOverflow), "{ended:?}");
 }
@@ -198,10 +198,10 @@ fn the_same_program_uses_the_same_fuel() {
         let again = run(source);
         assert_eq!((again.fuel_used, &again.stdout), (first.fuel_used, &first.stdout));
     }
-    let other = sandbox().execute(&Program { source: source.into(), seed: 8 }, &Limits::default());
+    let other = sandbox().execute(&Program::new(source, 8), &Limits::default());
     assert_ne!(other.stdout, first.stdout);
     assert_eq!(
-        sandbox().execute(&Program { source: source.into(), seed: 8 }, &Limits::default()).fuel_used,
+        sandbox().execute(&Program::new(source, 8), &Limits::default()).fuel_used,
         other.fuel_used
     );
 }

@@ -75,9 +75,9 @@ pub(crate) fn engine_config(group_size: u32) -> EngineConfig {
 }
 
 pub(crate) fn add_task(id: &str) -> Arc<Task> {
-    let cases = vec![TestCase { args: vec![1.into(), 2.into()], expected: 3.into() }];
+    let cases = vec![TestCase { args: vec![1.into(), 2.into()], expected: 3.into(), public: false }];
     let mut task =
-        Task::new(id.into(), format!("task {id}: write add(a, b)"), Tests::Call { entry_point: "add".into(), cases });
+        Task::new(id.into(), format!("task {id}: write add(a, b)"), Tests::Call { entry_point: "add".into(), cases, rule: Default::default() });
     task.limits = Limits { wall_ms: 60_000, ..Limits::default() };
     Arc::new(task)
 }
@@ -136,7 +136,9 @@ impl Sandbox for ObedientSandbox {
             tests_declared: 1,
             tests_executed: 1,
             tests_passed: passed,
+            cases: vec![],
             fuel_used: 1,
+            start_us: 1,
             wall_us: 1,
             peak_memory_bytes: 1,
             stdout: vec![],

@@ -17,6 +17,7 @@ fn shipped() -> Vec<TaskLine> {
 fn entry_point(task: &TaskLine) -> &str {
     match &task.tests {
         Tests::Assert { entry_point, .. } | Tests::Call { entry_point, .. } => entry_point,
+        other => panic!("the shipped tasks are functions: {other:?}"),
     }
 }
 

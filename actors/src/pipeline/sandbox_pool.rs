@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Receiver, Sender, TrySendError, bounded};
 use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort};
 
-use rehearsal_sandboxes::{End, JudgeRequest, Judgement, Sandbox};
+use rehearsal_sandboxes::{JudgeRequest, Judgement, Sandbox};
 
 use crate::pipeline::Shared;
 use crate::progress::{CountGuard, Progress};
@@ -185,23 +185,11 @@ fn run_one(call: JudgeCall, sandbox: &dyn Sandbox, shared: &Shared, live: &Atomi
     shared.progress.tick();
     shared.metrics.stage_seconds.record("sandbox", elapsed);
     shared.metrics.sandbox_run_seconds.record(elapsed.as_secs_f64());
+    shared.metrics.sandbox_start_seconds.record(judgement.start_us as f64 / 1e6);
     shared.metrics.sandbox_fuel.record(judgement.fuel_used as f64);
-    shared.metrics.sandbox_total.add(end_label(judgement.end), 1);
+    shared.metrics.sandbox_total.add(judgement.end.label(), 1);
     drop(guard);
     let _ = reply.send(Ok(Judged { judgement, queued }));
-}
-
-fn end_label(end: End) -> &'static str {
-    match end {
-        End::Exited => "exited",
-        End::Exception => "exception",
-        End::OutOfFuel => "out_of_fuel",
-        End::OutOfMemory => "out_of_memory",
-        End::OutputLimit => "output_limit",
-        End::StackOverflow => "stack_overflow",
-        End::WallBackstop => "wall_backstop",
-        End::HostError => "host_error",
-    }
 }
 
 /// The gauge [`JudgeCall::guard`] counts on.

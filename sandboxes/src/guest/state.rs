@@ -61,6 +61,9 @@ pub(crate) struct GuestState {
     pub(crate) limiter: MemoryLimiter,
     pub(crate) stdout: Capture,
     pub(crate) stderr: Capture,
+    /// Standard input, and how much of it has been read.
+    pub(crate) stdin: Vec<u8>,
+    pub(crate) stdin_read: usize,
     /// Bytes allowed on each stream.
     pub(crate) output_limit: usize,
     /// The read-only standard library.
@@ -96,6 +99,8 @@ impl GuestState {
             limiter: MemoryLimiter { max: image_bytes.saturating_add(extra), peak: image_bytes, denied: false },
             stdout: Capture::default(),
             stderr: Capture::default(),
+            stdin: Vec::new(),
+            stdin_read: 0,
             output_limit: limits.output_bytes,
             library,
             files: Vec::new(),

@@ -26,6 +26,7 @@ pub(crate) struct Guest {
     store: Store<GuestState>,
     turn: TypedFunc<(i32, i32), i32>,
     fuel_given: u64,
+    start: Duration,
     wall: Duration,
     wall_limit: Duration,
     fuel_used: u64,
@@ -50,14 +51,21 @@ impl Guest {
         let turn = instance.get_typed_func(&mut store, "turn")?;
         store.data_mut().memory = Some(memory);
         store.set_fuel(limits.fuel)?;
+        let start = started.elapsed();
         Ok(Self {
             store,
             turn,
             fuel_given: limits.fuel,
-            wall: started.elapsed(),
+            start,
+            wall: start,
             wall_limit: Duration::from_millis(limits.wall_ms),
             fuel_used: 0,
         })
+    }
+
+    /// Sets what the guest reads from descriptor 0.
+    pub(crate) fn set_stdin(&mut self, stdin: Vec<u8>) {
+        self.store.data_mut().stdin = stdin;
     }
 
     /// Sets who answers the guest's calls through the door.
@@ -118,6 +126,11 @@ impl Guest {
     /// Instructions used so far.
     pub(crate) fn fuel_used(&self) -> u64 {
         self.fuel_used
+    }
+
+    /// Wall-clock time until it could run, microseconds.
+    pub(crate) fn start_us(&self) -> u64 {
+        u64::try_from(self.start.as_micros()).unwrap_or(u64::MAX)
     }
 
     /// Wall-clock time so far.

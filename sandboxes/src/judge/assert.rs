@@ -13,8 +13,16 @@ use crate::program::{End, Limits};
 use crate::verdict::{JudgeRequest, PolicyErrorReason, Verdict};
 
 /// What the tests themselves may use. Past it the task is at fault, not the code under test.
-const JUDGE_LIMITS: Limits =
-    Limits { fuel: 20_000_000_000, memory_bytes: 1 << 30, output_bytes: 1 << 20, wall_ms: 60_000 };
+fn judge_limits(player: &Limits) -> Limits {
+    Limits {
+        fuel: 20_000_000_000,
+        memory_bytes: 1 << 30,
+        output_bytes: 1 << 20,
+        // The judge waits while the player runs, which has a backstop of its own.
+        wall_ms: player.wall_ms.saturating_add(60_000),
+        ..Limits::default()
+    }
+}
 
 /// Runs the tests in an instance of their own. Its calls cross to the player through this host, as plain data.
 pub(super) fn separate(
@@ -24,9 +32,7 @@ pub(super) fn separate(
     entry_point: &str,
     request: &JudgeRequest,
 ) -> Outcome {
-    // The judge waits while the player runs, which has a backstop of its own.
-    let wall_ms = JUDGE_LIMITS.wall_ms.saturating_add(request.limits.wall_ms);
-    let mut judge = match Guest::new(engine, &Limits { wall_ms, ..JUDGE_LIMITS }, request.seed) {
+    let mut judge = match Guest::new(engine, &judge_limits(&request.limits), request.seed) {
         Ok(judge) => judge,
         Err(error) => {
             let verdict = Verdict::InfraError { detail: format!("no instance for the tests: {error:#}") };

@@ -50,7 +50,10 @@ pub(super) struct Player {
 impl Player {
     /// An instance that has not run anything yet.
     pub(super) fn new(engine: &Engine, request: &JudgeRequest) -> wasmtime::Result<Self> {
-        let (Tests::Assert { entry_point, .. } | Tests::Call { entry_point, .. }) = &request.tests;
+        let entry_point = match &request.tests {
+            Tests::Assert { entry_point, .. } | Tests::Call { entry_point, .. } => entry_point.as_str(),
+            _ => "",
+        };
         let load = encode(&Value::Tuple(vec![
             Value::str("load"),
             Value::Int(Int::from(i128::from(request.seed))),
@@ -140,6 +143,7 @@ impl Player {
             End::StackOverflow => policy(PolicyErrorReason::StackOverflow),
             End::Exited => policy(PolicyErrorReason::Exited),
             End::Exception => policy(PolicyErrorReason::Runtime),
+            End::WorkspaceLimit => policy(PolicyErrorReason::WorkspaceLimit),
             End::WallBackstop | End::HostError => Fault::Infra(detail),
         };
         self.fault = Some(fault.clone());
@@ -158,6 +162,10 @@ impl Player {
 
     pub(super) fn fuel_used(&self) -> u64 {
         self.guest.fuel_used()
+    }
+
+    pub(super) fn start_us(&self) -> u64 {
+        self.guest.start_us()
     }
 
     pub(super) fn peak_memory_bytes(&self) -> u64 {

@@ -34,7 +34,7 @@ pub(super) fn link(linker: &mut Linker<GuestState>) -> wasmtime::Result<()> {
     linker.func_wrap(WASI, "fd_read", |mut c: C<'_>, fd: i32, parts: i32, count: i32, out: i32| {
         let Some(file) = kind(c.data(), fd) else { return Ok(errno::BADF) };
         let position = match file {
-            Kind::Stream if fd == 0 => return Ok(wrote(&mut c, out, 0)),
+            Kind::Stream if fd == 0 => return read_stdin(&mut c, parts, count, out),
             Kind::File(OpenFile::Library(position)) => position,
             _ => return Ok(errno::BADF),
         };
@@ -241,6 +241,26 @@ fn read(c: &mut C<'_>, parts: i32, count: i32, position: u64) -> wasmtime::Resul
     }
     charge(c, u64::from(total))?;
     Ok((errno::SUCCESS, total))
+}
+
+/// Standard input, from where the last read ended; nothing at its end.
+fn read_stdin(c: &mut C<'_>, parts: i32, count: i32, out: i32) -> wasmtime::Result<i32> {
+    if !(0..=PARTS_MAX).contains(&count) {
+        return Ok(errno::INVAL);
+    }
+    let Some((memory, state)) = split(c) else { return Ok(errno::FAULT) };
+    let mut total = 0u32;
+    for index in 0..count {
+        let Some((at, length)) = part(memory, parts, index) else { return Ok(errno::FAULT) };
+        let Some(buffer) = memory::bytes_mut(memory, at, length) else { return Ok(errno::FAULT) };
+        let rest = &state.stdin[state.stdin_read..];
+        let got = rest.len().min(buffer.len());
+        buffer[..got].copy_from_slice(&rest[..got]);
+        state.stdin_read += got;
+        total = total.saturating_add(got as u32);
+    }
+    charge(c, u64::from(total))?;
+    Ok(wrote(c, out, total))
 }
 
 fn seek(c: &mut C<'_>, fd: i32, offset: i64, whence: i32, out: i32) -> i32 {
