@@ -4,15 +4,17 @@
 //! and as many tests run as the task declares. Silence, an exit status or a broken frame is never a pass.
 
 mod assert;
+mod border;
 mod call;
 mod player;
+mod unit;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use crate::engine::Engine;
 use crate::program::End;
-use crate::verdict::{Isolation, JudgeRequest, Judgement, PolicyErrorReason, Tests, Verdict};
+use crate::verdict::{CaseReport, Isolation, JudgeRequest, Judgement, PolicyErrorReason, Tests, Verdict};
 
 use player::Player;
 
@@ -22,12 +24,13 @@ struct Outcome {
     declared: u32,
     executed: u32,
     passed: u32,
+    cases: Vec<CaseReport>,
 }
 
 impl Outcome {
     /// An outcome before any test ran.
     fn before_tests(verdict: Verdict, declared: u32) -> Self {
-        Self { verdict, declared, executed: 0, passed: 0 }
+        Self { verdict, declared, executed: 0, passed: 0, cases: Vec::new() }
     }
 }
 
@@ -59,9 +62,14 @@ pub(crate) fn judge(engine: &Engine, request: &JudgeRequest) -> Judgement {
         (Ok(()), Tests::Assert { code, entry_point }, Isolation::Separate) => {
             assert::separate(engine, &player, code, entry_point, request)
         }
-        (Ok(()), Tests::Stdio { .. } | Tests::Unit { .. } | Tests::Answer { .. } | Tests::Files { .. }, _) => {
-            Outcome::before_tests(Verdict::InfraError { detail: "this kind of tests is not built yet".into() }, declared)
+        (Ok(()), Tests::Unit { code, module }, Isolation::Shared) => unit::shared(&mut lock(&player), code, module),
+        (Ok(()), Tests::Unit { code, module }, Isolation::Separate) => {
+            unit::separate(engine, &player, code, module, request)
         }
+        (Ok(()), Tests::Stdio { .. } | Tests::Answer { .. } | Tests::Files { .. }, _) => Outcome::before_tests(
+            Verdict::InfraError { detail: "this kind of tests is not built yet".into() },
+            declared,
+        ),
     };
     let mut player = lock(&player);
     let (stdout, stderr) = player.take_output();
@@ -85,6 +93,7 @@ fn bare(outcome: Outcome, end: End) -> Judgement {
         verdict: outcome.verdict,
         tests_executed: outcome.executed,
         tests_passed: outcome.passed,
+        cases: outcome.cases,
         end,
         ..Judgement::infra(String::new(), outcome.declared)
     }

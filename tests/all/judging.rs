@@ -24,7 +24,11 @@ fn shared(code: &str, entry_point: &str, tests: &str) -> Judgement {
 fn calls(code: &str, entry_point: &str, cases: &[(Value, Value)]) -> Judgement {
     let cases = cases
         .iter()
-        .map(|(args, expected)| TestCase { args: args.as_array().unwrap().clone(), expected: expected.clone(), public: false })
+        .map(|(args, expected)| TestCase {
+            args: args.as_array().unwrap().clone(),
+            expected: expected.clone(),
+            public: false,
+        })
         .collect();
     sandbox().judge(&request(code, Tests::Call { entry_point: entry_point.into(), cases, rule: Default::default() }))
 }
@@ -94,7 +98,7 @@ fn rich_plain_values_cross_both_ways() {
         asserts(
             "import numpy as np\ndef f(n): return np.arange(n), np.float64(n)",
             "f",
-            "assert f(3) == ([0, 1, 2], 3.0)"
+            "array, number = f(3)\nassert array.tolist() == [0, 1, 2] and array.shape == (3,)\nassert number == 3.0\n"
         )
         .verdict,
         Verdict::Passed
@@ -150,8 +154,6 @@ fn code_that_cannot_be_tested_has_its_reason() {
         ("while True: print('spam')", Reason::OutputLimit),
         ("def add(a, b):\n    while True: print('spam')", Reason::OutputLimit),
         ("def add(a, b): return add(a, b)", Reason::Runtime),
-        ("def add(a, b): yield a + b", Reason::Unserialisable),
-        ("def add(a, b): return lambda: 3", Reason::Unserialisable),
         ("def add(a, b):\n    x = []\n    x.append(x)\n    return x", Reason::Unserialisable),
         ("def add(a, b): return dict.fromkeys(range(10 ** 6 + 1))", Reason::Unserialisable),
         ("def add(a, b): return 'x' * (9 << 20)", Reason::Unserialisable),
@@ -180,9 +182,9 @@ fn leaving_is_never_a_pass() {
     let code = "import atexit, os\natexit.register(os._exit, 0)\ndef add(a, b): return 0\n";
     every_way(code).iter().for_each(assert_failed);
     let code = "import os\nclass D:\n    def __del__(self): os._exit(0)\ndef add(a, b): return D()\n";
-    for judgement in &every_way(code)[..2] {
-        assert!(matches!(judgement.verdict, Verdict::PolicyError { .. }), "{judgement:?}");
-    }
+    let [call, separate, _] = every_way(code);
+    assert!(matches!(call.verdict, Verdict::PolicyError { .. }), "{call:?}");
+    assert_failed(&separate);
 }
 
 #[test]
@@ -194,7 +196,11 @@ fn objects_that_equal_everything_do_not_pass() {
     let liar = "class Any:\n    __class__ = int\n    def __eq__(self, o): return True\ndef add(a, b): return Any()\n";
     for code in [any, int, nested, liar] {
         assert_eq!(reason(&calls(code, "add", &add_cases())), Reason::Unserialisable, "{code}");
-        assert_eq!(reason(&asserts(code, "add", ADD_TESTS)), Reason::Unserialisable, "{code}");
+        assert_failed(&asserts(code, "add", ADD_TESTS));
+    }
+    for code in ["def add(a, b): yield a + b", "def add(a, b): return lambda: 3"] {
+        assert_eq!(reason(&calls(code, "add", &add_cases())), Reason::Unserialisable, "{code}");
+        assert_failed(&asserts(code, "add", ADD_TESTS));
     }
 }
 
@@ -226,7 +232,7 @@ def add(a, b):
 fn patches_reach_nobody_else() {
     for patch in [
         "import builtins\nbuiltins.all = builtins.isinstance = builtins.bool = lambda *a: True\n",
-        "import sys\nsys.modules['_rehearsal']._encode = lambda v, o, b, d: None\n",
+        "import sys\nsys._getframe(1).f_globals['Out'].put = lambda *a: None\n",
         "import sys, types\nsys.modules['json'] = types.ModuleType('json')\nsys.modules['numpy'] = None\n",
         "import builtins\nbuiltins.AssertionError = type('Never', (BaseException,), {})\n",
         "import _host\n_host.call = lambda frame: b''\n",
@@ -243,6 +249,10 @@ fn patches_reach_nobody_else() {
     }
 }
 
+/// The harness of the interpreter that the code shares with it, found through the frame that runs the code.
+const HARNESS: &str = "import sys, types, _host\nh = types.SimpleNamespace(**sys._getframe(1).f_globals)\n\
+    h.space = sys._getframe(1).f_globals\n";
+
 #[test]
 fn forged_frames_are_at_most_answers() {
     for forged in [
@@ -254,13 +264,9 @@ fn forged_frames_are_at_most_answers() {
         "b'\\xff' * 100",
         "b'L\\x01\\x00\\x00\\x00' * 100000",
     ] {
-        let at_import = format!("import _host, _rehearsal as h\n_host.call(b'R' + {forged})\nimport os\nos._exit(0)\n");
-        let in_call = format!(
-            "import _host, _rehearsal as h, os\ndef add(a, b):\n    _host.call(b'R' + {forged})\n    os._exit(0)\n"
-        );
-        let quiet = format!(
-            "import _host, _rehearsal as h, os\ndef add(a, b):\n    _host.call(b'R' + {forged})\n    h.encode = None\n"
-        );
+        let at_import = format!("{HARNESS}_host.call(b'R' + {forged})\nimport os\nos._exit(0)\n");
+        let in_call = format!("{HARNESS}import os\ndef add(a, b):\n    _host.call(b'R' + {forged})\n    os._exit(0)\n");
+        let quiet = format!("{HARNESS}def add(a, b):\n    _host.call(b'R' + {forged})\n    h.space['encode'] = None\n");
         for code in [at_import, in_call, quiet] {
             for judgement in every_way(&code) {
                 let honest = matches!(judgement.verdict, Verdict::Failed { .. } | Verdict::PolicyError { .. });
@@ -272,9 +278,11 @@ fn forged_frames_are_at_most_answers() {
 
 #[test]
 fn a_player_cannot_call_through_the_judges_door() {
-    let code = "import _host, _rehearsal as h\ndef add(a, b):\n    try:\n        _host.call(b'C' + h.encode(('call', 'add', (1, 2), {})))\n\
-        \x20   except Exception:\n        return 'refused'\n    return 'answered'\n";
-    let judgement = calls(code, "add", &[(json!([1, 2]), json!("refused"))]);
+    let code = format!(
+        "{HARNESS}def add(a, b):\n    try:\n        _host.call(b'Cq' + h.encode(('call', 'add', (1, 2), {{}})))\n    \
+         except Exception:\n        return 'refused'\n    return 'answered'\n"
+    );
+    let judgement = calls(&code, "add", &[(json!([1, 2]), json!("refused"))]);
     assert_eq!(judgement.verdict, Verdict::Passed, "{judgement:?}");
 }
 
@@ -321,7 +329,7 @@ fn a_shared_interpreter_tests_objects() {
     let tests = "s = Stack()\ns.push(1)\ns.push(2)\nassert s.pop() == 2\nassert s.pop() == 1\n";
     let judgement = shared(code, "Stack", tests);
     assert_eq!((judgement.verdict, judgement.tests_passed), (Verdict::Passed, 2));
-    assert_eq!(reason(&asserts(code, "Stack", tests)), Reason::Unserialisable);
+    assert_eq!(asserts(code, "Stack", tests).verdict, Verdict::Passed);
     assert_failed(&shared(&code.replace("pop(self): return self.items.pop()", "pop(self): return 2"), "Stack", tests));
     assert_eq!(reason(&shared(code, "Stack", "s = Stack()\nassert s.pop() == 1\n")), Reason::Runtime);
 }

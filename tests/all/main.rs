@@ -10,9 +10,12 @@
 mod support;
 
 mod architecture;
+mod border;
 mod cli;
 mod daemon;
+mod determinism;
 mod embedded;
+mod hostile;
 mod humaneval;
 mod judging;
 mod policy;
@@ -20,3 +23,4 @@ mod programs;
 mod resume;
 mod tasks;
 mod tree;
+mod unit_files;

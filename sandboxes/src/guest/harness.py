@@ -8,13 +8,23 @@ import ast
 import atexit
 import builtins
 import collections
+import contextlib
+import datetime
+import decimal
+import fractions
 import functools
+import inspect
 import linecache
+import numbers
+import operator
 import random
+import re
 import struct
 import sys
 import traceback
 import types
+import unittest
+import uuid
 
 import _host
 
@@ -33,69 +43,133 @@ class Unserialisable(Exception):
 
 _length = struct.Struct("<I").pack
 _double = struct.Struct("<d").pack
-_LISTS = {list: b"L", tuple: b"U", set: b"E", frozenset: b"Z"}
-_DICTS = frozenset({dict, collections.OrderedDict, collections.defaultdict, collections.Counter})
+
+
+class Out:
+    """A frame being written. `border` adds what only the two guests tell each other (see `Border`)."""
+
+    __slots__ = ("parts", "nodes", "room", "table", "border", "labels", "kept")
+
+    def __init__(self, border=None):
+        self.parts = []
+        self.nodes = NODES_MAX
+        self.room = BYTES_MAX
+        self.border = border
+        self.table = _PLAIN if border is None else _BORDER
+        # Mutable containers already written, by identity, and the containers themselves so that no identity is reused.
+        self.labels = {}
+        self.kept = []
+
+    def put(self, value, depth=0):
+        self.nodes -= 1
+        if self.nodes < 0:
+            raise Unserialisable(f"more than {NODES_MAX} values")
+        kind = type(value)
+        write = self.table.get(kind)
+        if write is not None:
+            write(self, value, depth)
+        elif value is None:
+            self.parts.append(b"N")
+        elif self.border is None or not self.border.put(self, value, kind, depth):
+            self.put(_plain(value, kind), depth + 1)
+
+    def bytes(self, tag, body):
+        count = len(body)
+        self.room -= count + 5
+        if self.room < 0:
+            raise Unserialisable(f"larger than {BYTES_MAX} bytes")
+        self.parts += (tag, _length(count), body)
+
+    def items(self, tag, items, depth):
+        self.open(tag, len(items), depth)
+        for item in items:
+            self.put(item, depth + 1)
+
+    def pairs(self, pairs, depth):
+        self.open(b"M", len(pairs), depth)
+        for key, item in pairs:
+            self.put(key, depth + 1)
+            self.put(item, depth + 1)
+
+    def open(self, tag, count, depth):
+        if depth >= DEPTH_MAX:
+            raise Unserialisable(f"nested deeper than {DEPTH_MAX} levels, or containing itself")
+        if count > self.nodes:
+            raise Unserialisable(f"more than {NODES_MAX} values")
+        self.parts += (tag, _length(count))
+
+    def frame(self):
+        return b"".join(self.parts)
+
+
+def _put_int(out, value, depth):
+    out.bytes(b"I", value.to_bytes(value.bit_length() // 8 + 1, "little", signed=True))
+
+
+def _put_str(out, value, depth):
+    out.bytes(b"S", value.encode("utf-8", "surrogatepass"))
+
+
+def _put_bytes(out, value, depth):
+    out.bytes(b"B", bytes(value))
+
+
+def _put_bool(out, value, depth):
+    out.parts.append(b"T" if value else b"F")
+
+
+def _put_float(out, value, depth):
+    out.parts += (b"D", _double(value))
+
+
+def _put_complex(out, value, depth):
+    out.parts += (b"C", _double(value.real), _double(value.imag))
+
+
+def _put_list(out, value, depth):
+    out.items(b"L", tuple(value), depth)
+
+
+def _put_tuple(out, value, depth):
+    out.items(b"U", value, depth)
+
+
+def _put_set(out, value, depth):
+    out.items(b"E", tuple(value), depth)
+
+
+def _put_frozenset(out, value, depth):
+    out.items(b"Z", tuple(value), depth)
+
+
+def _put_dict(out, value, depth):
+    out.pairs(tuple(dict.items(value)), depth)
+
+
+_PLAIN = {
+    int: _put_int,
+    str: _put_str,
+    bool: _put_bool,
+    float: _put_float,
+    list: _put_list,
+    tuple: _put_tuple,
+    dict: _put_dict,
+    set: _put_set,
+    frozenset: _put_frozenset,
+    bytes: _put_bytes,
+    bytearray: _put_bytes,
+    complex: _put_complex,
+    collections.OrderedDict: _put_dict,
+    collections.defaultdict: _put_dict,
+    collections.Counter: _put_dict,
+}
 
 
 def encode(value):
     """The bytes of a value made of exact built-in types; refuses everything else."""
-    out = []
-    budget = [NODES_MAX, BYTES_MAX]
-    _encode(value, out, budget, 0)
-    return b"".join(out)
-
-
-def _put(out, budget, tag, body):
-    budget[1] -= len(body) + 5
-    if budget[1] < 0:
-        raise Unserialisable(f"larger than {BYTES_MAX} bytes")
-    out.append(tag)
-    out.append(_length(len(body)))
-    out.append(body)
-
-
-def _encode(value, out, budget, depth):
-    budget[0] -= 1
-    if budget[0] < 0:
-        raise Unserialisable(f"more than {NODES_MAX} values")
-    if depth > DEPTH_MAX:
-        raise Unserialisable(f"nested deeper than {DEPTH_MAX} levels, or containing itself")
-    kind = type(value)
-    if kind is int:
-        _put(out, budget, b"I", value.to_bytes(value.bit_length() // 8 + 1, "little", signed=True))
-    elif kind is str:
-        _put(out, budget, b"S", value.encode("utf-8", "surrogatepass"))
-    elif value is None:
-        out.append(b"N")
-    elif kind is bool:
-        out.append(b"T" if value else b"F")
-    elif kind is float:
-        out.append(b"D")
-        out.append(_double(value))
-    elif kind in _LISTS:
-        if len(value) > budget[0]:
-            raise Unserialisable(f"more than {NODES_MAX} values")
-        out.append(_LISTS[kind])
-        out.append(_length(len(value)))
-        for item in tuple(value):
-            _encode(item, out, budget, depth + 1)
-    elif kind in _DICTS:
-        if len(value) > budget[0]:
-            raise Unserialisable(f"more than {NODES_MAX} values")
-        out.append(b"M")
-        pairs = tuple(dict.items(value))
-        out.append(_length(len(pairs)))
-        for key, item in pairs:
-            _encode(key, out, budget, depth + 1)
-            _encode(item, out, budget, depth + 1)
-    elif kind is bytes or kind is bytearray:
-        _put(out, budget, b"B", bytes(value))
-    elif kind is complex:
-        out.append(b"C")
-        out.append(_double(value.real))
-        out.append(_double(value.imag))
-    else:
-        _encode(_plain(value, kind), out, budget, depth + 1)
+    out = Out()
+    out.put(value)
+    return out.frame()
 
 
 def _plain(value, kind):
@@ -113,50 +187,106 @@ def _plain(value, kind):
     raise Unserialisable(f"an object of type {kind.__module__}.{kind.__qualname__} is not plain data")
 
 
+class Malformed(Exception):
+    """A frame that no harness writes."""
+
+
+class In:
+    """A frame being read. The host checks those it passes on; what one guest tells the other is checked here."""
+
+    __slots__ = ("data", "at", "border", "known")
+
+    def __init__(self, data, border=None, known=()):
+        self.data = data
+        self.at = 0
+        self.border = border
+        self.known = list(known)
+
+    def count(self):
+        at = self.at
+        self.at = at + 4
+        return int.from_bytes(self.data[at : at + 4], "little")
+
+    def body(self):
+        count = self.count()
+        at = self.at
+        self.at = at + count
+        if self.at > len(self.data):
+            raise Malformed("cut")
+        return self.data[at : at + count]
+
+    def double(self):
+        at = self.at
+        self.at = at + 8
+        return struct.unpack_from("<d", self.data, at)[0]
+
+    def items(self, depth):
+        count = self.count()
+        if count > len(self.data) - self.at:
+            raise Malformed("cut")
+        return [self.value(depth + 1) for _ in range(count)]
+
+    def pairs(self, depth, into):
+        for _ in range(self.count()):
+            key = self.value(depth + 1)
+            into[key] = self.value(depth + 1)
+        return into
+
+    def new(self, container):
+        """A mutable container gets the next label, as it did when it was written."""
+        self.known.append(container)
+        return container
+
+    def value(self, depth=0):
+        if depth > DEPTH_MAX + 10:
+            raise Malformed("deep")
+        data, at = self.data, self.at
+        tag = data[at]
+        if tag == 73 or tag == 83:  # I, S
+            start = at + 5
+            self.at = end = start + int.from_bytes(data[at + 1 : start], "little")
+            if end > len(data):
+                raise Malformed("cut")
+            if tag == 73:
+                return int.from_bytes(data[start:end], "little", signed=True)
+            return data[start:end].decode("utf-8", "surrogatepass")
+        self.at = at + 1
+        if tag == 76:  # L
+            if self.border is None:
+                return self.items(depth)
+            made = self.new([])
+            made += self.items(depth)
+            return made
+        if tag == 85:  # U
+            return tuple(self.items(depth))
+        if tag == 78:  # N
+            return None
+        if tag == 84:  # T
+            return True
+        if tag == 70:  # F
+            return False
+        if tag == 68:  # D
+            return self.double()
+        if tag == 77:  # M
+            return self.pairs(depth, self.new({}))
+        if tag == 69:  # E
+            made = self.new(set())
+            made.update(self.items(depth))
+            return made
+        if tag == 66:  # B
+            return self.body()
+        if tag == 67:  # C
+            return complex(self.double(), self.double())
+        if tag == 90:  # Z
+            return frozenset(self.items(depth))
+        if self.border is None:
+            raise Malformed("tag")
+        return self.border.get(self, tag, depth)
+
+
 def decode(frame):
-    """The value of a frame the host wrote: trusted, and within the limits above."""
-    value, _ = _decode(frame, 0)
-    return value
-
-
-def _decode(frame, at):
-    tag = frame[at]
-    at += 1
-    if tag == 78:  # N
-        return None, at
-    if tag == 84:  # T
-        return True, at
-    if tag == 70:  # F
-        return False, at
-    if tag == 68:  # D
-        return struct.unpack_from("<d", frame, at)[0], at + 8
-    if tag == 67:  # C
-        return complex(*struct.unpack_from("<dd", frame, at)), at + 16
-    count = int.from_bytes(frame[at : at + 4], "little")
-    at += 4
-    if tag == 83:  # S
-        return frame[at : at + count].decode("utf-8", "surrogatepass"), at + count
-    if tag == 73:  # I
-        return int.from_bytes(frame[at : at + count], "little", signed=True), at + count
-    if tag == 66:  # B
-        return frame[at : at + count], at + count
-    if tag == 77:  # M
-        pairs = {}
-        for _ in range(count):
-            key, at = _decode(frame, at)
-            pairs[key], at = _decode(frame, at)
-        return pairs, at
-    items = []
-    for _ in range(count):
-        item, at = _decode(frame, at)
-        items.append(item)
-    if tag == 76:  # L
-        return items, at
-    if tag == 85:  # U
-        return tuple(items), at
-    if tag == 69:  # E
-        return set(items), at
-    return frozenset(items), at
+    """The value of a frame the host wrote."""
+    return In(frame).value()
 
 
 # --- What both sides need ---
@@ -196,11 +326,13 @@ def _one_line(error):
 
 
 def _trace(error, source, name):
-    """The traceback below the harness's own frame, as the interpreter would print it."""
+    """The traceback below the harness's own frames, as the interpreter would print it."""
     try:
         linecache.cache[name] = (len(source), None, source.splitlines(True), name)
-        skipped = error.__traceback__.tb_next if error.__traceback__ is not None else None
-        return "".join(traceback.format_exception(type(error), error, skipped, limit=-20))
+        trace = error.__traceback__
+        while trace is not None and trace.tb_frame.f_code.co_filename == "<harness>":
+            trace = trace.tb_next
+        return "".join(traceback.format_exception(type(error), error, trace, limit=-20))
     except BaseException:
         return _one_line(error) + "\n"
 
@@ -228,7 +360,7 @@ def _raised(error, source, name):
 # --- Programs on their own, and the player's half of a judgement ---
 
 
-def program(seed, source):
+def program(seed, source, *more):
     """Runs a program as `__main__`."""
     _seed(seed)
     space = _module("__main__")
@@ -249,56 +381,41 @@ def program(seed, source):
 _player = {}
 
 
-def load(seed, source, entry_point):
-    """Runs the code under test as the module `solution` and says whether it defines the entry point."""
+def load(seed, source, entry_point, module="solution"):
+    """Runs the code under test as a module and says whether it defines the entry point, where there is one."""
     _seed(seed)
     _player["source"] = source
     try:
         code = compile(source, "<solution>", "exec")
     except BaseException as error:
         return ("compile", _one_line(error))
-    space = _player["space"] = _module("solution")
+    space = _player["space"] = _module(module)
     try:
         exec(code, space)
     except SystemExit as stop:
         return ("exit", _exit_code(stop))
     except BaseException as error:
         return _raised(error, source, "<solution>")
-    if entry_point not in space:
-        return ("missing", f"`{entry_point}` is not defined")
-    if not callable(space[entry_point]):
-        return ("missing", f"`{entry_point}` is not callable")
+    if not entry_point:
+        return ("loaded",)
+    first = entry_point.partition(".")[0]
+    if first not in space:
+        return ("missing", f"`{first}` is not defined")
+    if not callable(space[first]):
+        return ("missing", f"`{first}` is not callable")
     return ("loaded",)
 
 
 def call(name, args, kwargs):
-    """Calls a function of the code under test; the answer is plain data."""
+    """Calls a function of the code under test; the answer is plain data. `Class.method` is called on a new instance."""
     try:
-        value = _player["space"][name](*args, **kwargs)
+        first, *rest = name.split(".")
+        target = _player["space"][first]
+        for part in rest:
+            target = getattr(target() if isinstance(target, type) else target, part)
+        value = target(*args, **kwargs)
     except SystemExit as stop:
         return ("exit", _exit_code(stop))
     except BaseException as error:
         return _raised(error, _player["source"], "<solution>")
     return ("value", value)
-
-
-def names(wanted):
-    """What each of the names is in the code under test: absent, a function, a module, or plain data."""
-    found = []
-    space = _player["space"]
-    for name in wanted:
-        if name not in space:
-            found.append(("absent", None))
-        elif isinstance(space[name], types.ModuleType):
-            found.append(("module", str(space[name].__name__)))
-        elif callable(space[name]):
-            found.append(("function", None))
-        else:
-            try:
-                encode(space[name])
-                found.append(("data", space[name]))
-            except Unserialisable:
-                found.append(("absent", None))
-    return ("value", found)
-
-

@@ -2,13 +2,14 @@
 
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher as _, Hasher as _};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 
+use super::border::Border;
 use super::player::{Player, Reply};
 use super::{Outcome, lock};
 use crate::data::{Int, Value, decode, encode};
 use crate::engine::Engine;
-use crate::guest::{Answer, Guest, TurnEnd};
+use crate::guest::{Guest, TurnEnd};
 use crate::program::{End, Limits};
 use crate::verdict::{JudgeRequest, PolicyErrorReason, Verdict};
 
@@ -24,7 +25,7 @@ fn judge_limits(player: &Limits) -> Limits {
     }
 }
 
-/// Runs the tests in an instance of their own. Its calls cross to the player through this host, as plain data.
+/// Runs the tests in an instance of their own. Its calls cross to the player through this host.
 pub(super) fn separate(
     engine: &Engine,
     player: &Arc<Mutex<Player>>,
@@ -32,56 +33,67 @@ pub(super) fn separate(
     entry_point: &str,
     request: &JudgeRequest,
 ) -> Outcome {
-    let mut judge = match Guest::new(engine, &judge_limits(&request.limits), request.seed) {
-        Ok(judge) => judge,
-        Err(error) => {
-            let verdict = Verdict::InfraError { detail: format!("no instance for the tests: {error:#}") };
-            return Outcome::before_tests(verdict, 1);
-        }
-    };
-    let asked = Arc::clone(player);
-    judge.set_callee(Box::new(move |request| answer(&mut lock(&asked), request)));
-    let ended = judge.turn(encode(&Value::Tuple(vec![
-        Value::str("judge"),
-        Value::Int(Int::from(i128::from(request.seed))),
-        Value::str(code),
-        Value::str(entry_point),
-    ])));
-    outcome(&mut lock(player), ended)
+    let job = ["judge", code, entry_point];
+    match run(engine, player, job, request) {
+        Ok((ended, _)) => outcome(&mut lock(player), ended),
+        Err(refused) => refused,
+    }
 }
 
-/// One call of the judge's, answered by the player.
-fn answer(player: &mut Player, request: &[u8]) -> Answer {
-    match player.ask(request.to_vec()) {
-        Ok(Reply::Value(value)) => Answer::Frame(encode(&Value::Tuple(vec![Value::str("value"), value]))),
-        Ok(Reply::Raised { answer, .. }) => Answer::Frame(encode(&answer)),
-        Ok(Reply::Other(_)) => {
-            player.broken();
-            Answer::Ended
-        }
-        Err(_) => Answer::Ended,
-    }
+/// A mark of the tests' harness, and the fuel the player had used by then.
+pub(super) type Mark = (Vec<u8>, u64);
+
+/// Runs a job of the harness's, `[name, test source, what is tested]`, in an instance of the judge's.
+pub(super) fn run(
+    engine: &Engine,
+    player: &Arc<Mutex<Player>>,
+    [job, code, tested]: [&str; 3],
+    request: &JudgeRequest,
+) -> Result<(TurnEnd, Vec<Mark>), Outcome> {
+    let mut judge = Guest::new(engine, &judge_limits(&request.limits), request.seed).map_err(|error| {
+        let verdict = Verdict::InfraError { detail: format!("no instance for the tests: {error:#}") };
+        Outcome::before_tests(verdict, 1)
+    })?;
+    let border = Arc::new(Mutex::new(Border::new(player)));
+    let crossing = Arc::clone(&border);
+    let locked =
+        |border: &Mutex<Border>, frame: &[u8]| border.lock().unwrap_or_else(PoisonError::into_inner).request(frame);
+    judge.set_callee(Box::new(move |frame| locked(&crossing, frame)));
+    let ended = judge.turn(encode(&Value::Tuple(vec![
+        Value::str(job),
+        Value::Int(Int::from(i128::from(request.seed))),
+        Value::str(code),
+        Value::str(tested),
+    ])));
+    let marks = border.lock().unwrap_or_else(PoisonError::into_inner).finish();
+    Ok((ended, marks))
 }
 
 /// The verdict on a judge's turn.
 fn outcome(player: &mut Player, ended: TurnEnd) -> Outcome {
+    match verdict_frame(player, ended) {
+        Ok(parts) => read(player, &parts),
+        Err(verdict) => Outcome::before_tests(verdict, 1),
+    }
+}
+
+/// The frame with which a judge's turn ended, or what there is to say without one.
+pub(super) fn verdict_frame(player: &Player, ended: TurnEnd) -> Result<Vec<Value>, Verdict> {
     if let Some(fault) = player.fault() {
-        return Outcome::before_tests(fault.into_verdict(), 1);
+        return Err(fault.into_verdict());
     }
     let detail = match ended {
         TurnEnd::Returned(Some(frame)) => match decode(&frame) {
-            Ok(Value::Tuple(parts)) => return read(player, &parts),
+            Ok(Value::Tuple(parts)) => return Ok(parts),
             _ => "the tests broke their interpreter".into(),
         },
         TurnEnd::Returned(None) => "the tests broke their interpreter".into(),
         TurnEnd::Exit(code) => format!("the tests leave with status {code}"),
-        TurnEnd::Ended(End::WallBackstop | End::HostError, detail) => {
-            return Outcome::before_tests(Verdict::InfraError { detail }, 1);
-        }
+        TurnEnd::Ended(End::WallBackstop | End::HostError, detail) => return Err(Verdict::InfraError { detail }),
         TurnEnd::Ended(_, detail) => format!("the tests end before their verdict: {detail}"),
         TurnEnd::CalleeEnded => "the tests called a player that had ended".into(),
     };
-    Outcome::before_tests(Verdict::TaskError { detail }, 1)
+    Err(Verdict::TaskError { detail })
 }
 
 /// The verdict frame of the harness that ran the tests.
@@ -91,22 +103,25 @@ fn read(player: &mut Player, parts: &[Value]) -> Outcome {
     let text = |index: usize| parts.get(index).map(Value::to_text).unwrap_or_default();
     match (kind.as_str(), number(1), number(2)) {
         ("done", Some(declared), Some(executed)) if executed == declared && declared > 0 => {
-            Outcome { verdict: Verdict::Passed, declared, executed, passed: executed }
+            Outcome { verdict: Verdict::Passed, declared, executed, passed: executed, cases: Vec::new() }
         }
         ("done", Some(declared), Some(executed)) => {
             let detail = format!("only {executed} of {declared} unconditional asserts ran");
-            Outcome { verdict: Verdict::TaskError { detail }, declared, executed, passed: 0 }
+            Outcome { verdict: Verdict::TaskError { detail }, declared, executed, passed: 0, cases: Vec::new() }
         }
         ("failed", Some(declared), Some(executed)) => Outcome {
             verdict: Verdict::Failed { test: text(4), expected: text(5), got: text(6) },
             declared,
             executed,
             passed: number(3).unwrap_or(0),
+            cases: Vec::new(),
         },
         ("player", Some(declared), Some(executed)) => {
             let verdict = player.fail(PolicyErrorReason::Runtime, text(4)).into_verdict();
-            Outcome { verdict, declared, executed, passed: executed }
+            Outcome { verdict, declared, executed, passed: executed, cases: Vec::new() }
         }
+        // The code under test answered the judge with what no harness writes.
+        ("broken", ..) => Outcome::before_tests(player.broken().into_verdict(), 1),
         ("task", ..) => Outcome::before_tests(Verdict::TaskError { detail: text(1) }, 1),
         ("exit", ..) => {
             let detail = format!("the tests leave with status {}", text(1));
@@ -119,28 +134,35 @@ fn read(player: &mut Player, parts: &[Value]) -> Outcome {
 /// Runs the tests in the player's interpreter. What the code under test learns there it could misuse; what it cannot do
 /// is leave early, or know the nonce before the tests run.
 pub(super) fn shared(player: &mut Player, code: &str, entry_point: &str) -> Outcome {
+    let verdict = match beside(player, ["shared", code, entry_point]) {
+        Ok(verdict) => verdict,
+        Err(verdict) => return Outcome::before_tests(verdict, 1),
+    };
+    match read(player, &verdict) {
+        // The harness writes no such frame: only the code beside it can have.
+        Outcome { verdict: Verdict::InfraError { .. }, .. } => Outcome::before_tests(player.broken().into_verdict(), 1),
+        outcome => outcome,
+    }
+}
+
+/// The verdict frame of a job that runs beside the code under test.
+pub(super) fn beside(player: &mut Player, [job, code, tested]: [&str; 3]) -> Result<Vec<Value>, Verdict> {
     // Not part of the verdict: bytes the code under test cannot foresee, always as many, so that fuel stays the same.
     let nonce = Value::Bytes(RandomState::new().build_hasher().finish().to_le_bytes().to_vec());
-    let job = Value::Tuple(vec![Value::str("shared"), nonce.clone(), Value::str(code), Value::str(entry_point)]);
+    let job = Value::Tuple(vec![Value::str(job), nonce.clone(), Value::str(code), Value::str(tested)]);
     let parts = match player.ask(encode(&job)) {
         Ok(Reply::Other(parts)) => parts,
-        Ok(_) => return Outcome::before_tests(player.broken().into_verdict(), 1),
-        Err(fault) => return Outcome::before_tests(fault.into_verdict(), 1),
+        Ok(_) => return Err(player.broken().into_verdict()),
+        Err(fault) => return Err(fault.into_verdict()),
     };
     match parts.as_slice() {
         [kind, echoed, Value::Tuple(verdict)] if *kind == Value::str("shared") && *echoed == nonce => {
             if verdict.first() == Some(&Value::str("exit")) {
                 let fault = player.fail(PolicyErrorReason::Exited, "left while the tests ran".into());
-                return Outcome::before_tests(fault.into_verdict(), 1);
+                return Err(fault.into_verdict());
             }
-            match read(player, verdict) {
-                // The harness writes no such frame: only the code beside it can have.
-                Outcome { verdict: Verdict::InfraError { .. }, .. } => {
-                    Outcome::before_tests(player.broken().into_verdict(), 1)
-                }
-                outcome => outcome,
-            }
+            Ok(verdict.clone())
         }
-        _ => Outcome::before_tests(player.broken().into_verdict(), 1),
+        _ => Err(player.broken().into_verdict()),
     }
 }

@@ -11,7 +11,7 @@ const REPR_MAX: usize = 400;
 /// Calls every case, whether or not an earlier one held; the verdict names the first that did not.
 pub(super) fn run(player: &mut Player, entry_point: &str, cases: &[TestCase]) -> Outcome {
     let declared = u32::try_from(cases.len()).unwrap_or(u32::MAX);
-    let mut outcome = Outcome { verdict: Verdict::Passed, declared, executed: 0, passed: 0 };
+    let mut outcome = Outcome { verdict: Verdict::Passed, declared, executed: 0, passed: 0, cases: Vec::new() };
     for (index, case) in cases.iter().enumerate() {
         let got = match player.ask(job(entry_point, case)) {
             Ok(Reply::Value(got)) => got,
@@ -19,7 +19,7 @@ pub(super) fn run(player: &mut Player, entry_point: &str, cases: &[TestCase]) ->
                 outcome.verdict = player.fail(PolicyErrorReason::Runtime, text).into_verdict();
                 return outcome;
             }
-            Ok(Reply::Other(_)) => {
+            Ok(Reply::Crossed(_) | Reply::Other(_)) => {
                 outcome.verdict = player.broken().into_verdict();
                 return outcome;
             }

@@ -2,7 +2,7 @@
 
 use crate::data::{Int, Value, decode, encode};
 use crate::engine::Engine;
-use crate::guest::{Guest, TurnEnd};
+use crate::guest::{Callee, Guest, TurnEnd};
 use crate::program::End;
 use crate::verdict::{JudgeRequest, PolicyErrorReason, Tests, Verdict};
 
@@ -35,6 +35,8 @@ pub(super) enum Reply {
         /// The answer as it came.
         answer: Value,
     },
+    /// A value for the judge, which no one reads on the way: its first byte is `!`.
+    Crossed(Vec<u8>),
     /// Anything else the harness says.
     Other(Vec<Value>),
 }
@@ -50,15 +52,17 @@ pub(super) struct Player {
 impl Player {
     /// An instance that has not run anything yet.
     pub(super) fn new(engine: &Engine, request: &JudgeRequest) -> wasmtime::Result<Self> {
-        let entry_point = match &request.tests {
-            Tests::Assert { entry_point, .. } | Tests::Call { entry_point, .. } => entry_point.as_str(),
-            _ => "",
+        let (entry_point, module) = match &request.tests {
+            Tests::Assert { entry_point, .. } | Tests::Call { entry_point, .. } => (entry_point.as_str(), "solution"),
+            Tests::Unit { module, .. } => ("", module.as_str()),
+            _ => ("", "solution"),
         };
         let load = encode(&Value::Tuple(vec![
             Value::str("load"),
             Value::Int(Int::from(i128::from(request.seed))),
             Value::str(&request.code),
             Value::str(entry_point),
+            Value::str(module),
         ]));
         let guest = Guest::new(engine, &request.limits, request.seed)?;
         Ok(Self { guest, load, fault: None, end: End::Exited })
@@ -70,7 +74,7 @@ impl Player {
         match self.ask(job)? {
             Reply::Other(parts) if parts.first().is_some_and(|kind| *kind == Value::str("loaded")) => Ok(()),
             Reply::Raised { text, .. } => Err(self.fail(PolicyErrorReason::Runtime, text)),
-            Reply::Value(_) | Reply::Other(_) => Err(self.broken()),
+            Reply::Value(_) | Reply::Crossed(_) | Reply::Other(_) => Err(self.broken()),
         }
     }
 
@@ -87,9 +91,17 @@ impl Player {
         }
     }
 
+    /// Sets who answers what the code under test asks while a turn runs: the judge, where it lent a callback.
+    pub(super) fn set_callee(&mut self, callee: Callee) {
+        self.guest.set_callee(callee);
+    }
+
     fn reply(&mut self, frame: Option<Vec<u8>>) -> Result<Reply, Fault> {
         use PolicyErrorReason::{Compile, Exited, MissingEntryPoint, Unserialisable};
 
+        if let Some(frame) = frame.as_ref().filter(|frame| frame.first() == Some(&b'!')) {
+            return Ok(Reply::Crossed(frame.clone()));
+        }
         let answer = match frame.as_deref().map(decode) {
             Some(Ok(answer @ Value::Tuple(_))) => answer,
             Some(Err(error)) => return Err(self.fail(Unserialisable, error.to_string())),
@@ -99,9 +111,10 @@ impl Player {
         let kind = parts.first().map(Value::to_text).unwrap_or_default();
         match (kind.as_str(), parts.as_slice()) {
             ("value", [_, value]) => Ok(Reply::Value(value.clone())),
-            ("raised", [_, class @ Value::Str(_), Value::List(bases), Value::Str(_), text @ Value::Str(_)])
-                if bases.iter().all(|base| matches!(base, Value::Str(_))) =>
-            {
+            (
+                "raised",
+                [_, class @ Value::Str(_), Value::List(bases), Value::Str(_), text @ Value::Str(_), rest @ ..],
+            ) if matches!(rest, [] | [Value::Bytes(_)]) && bases.iter().all(|base| matches!(base, Value::Str(_))) => {
                 if self.guest.memory_denied() && class.to_text() == "MemoryError" {
                     return Err(self.ended(End::OutOfMemory, "memory limit reached (MemoryError)".into()));
                 }
@@ -131,6 +144,12 @@ impl Player {
     /// The harness in the player does not answer as written: only the code beside it can have done that.
     pub(super) fn broken(&mut self) -> Fault {
         self.fail(PolicyErrorReason::Runtime, "the code under test broke its own interpreter".into())
+    }
+
+    /// Records that the host is at fault.
+    pub(super) fn infra(&mut self, detail: String) {
+        self.fault = Some(Fault::Infra(detail));
+        self.end = End::HostError;
     }
 
     fn ended(&mut self, end: End, detail: String) -> Fault {

@@ -1,0 +1,9 @@
+# tries: a subclass of bytes that equals everything
+# channel: assert unit
+# expected: failed
+class Any(bytes):
+    def __eq__(self, o): return True
+    def __ne__(self, o): return False
+    def __hash__(self): return 0
+def add(a, b):
+    return Any(b'7')

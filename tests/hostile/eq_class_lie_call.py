@@ -1,0 +1,9 @@
+# tries: an object whose `__class__` says int, compared by the host
+# channel: call
+# expected: policy_error unserialisable
+class Any:
+    __class__ = int
+    def __eq__(self, o): return True
+    __hash__ = None
+def add(a, b):
+    return Any()

@@ -1,0 +1,8 @@
+# tries: makes files without end
+# channel: call assert unit
+# expected: policy_error runtime
+def add(a, b):
+    for n in range(10 ** 6):
+        with open(f'f{n}', 'w') as f:
+            f.write('x')
+    return 17

@@ -1,0 +1,8 @@
+# tries: puts empty modules where a checker would import
+# channel: call assert unit
+# expected: failed
+import sys, types
+for name in ('json', 'math', 'operator', 'unittest', 'numpy', 'traceback', 'collections'):
+    sys.modules[name] = types.ModuleType(name)
+def add(a, b):
+    return 17
