@@ -6,6 +6,7 @@
 mod assert;
 mod border;
 mod call;
+mod frozen;
 mod player;
 mod unit;
 

@@ -38,14 +38,14 @@ fn problems() -> Vec<Problem> {
 }
 
 impl Problem {
-    fn request(&self, body: &str) -> JudgeRequest {
+    fn request(&self, body: &str, isolation: Isolation) -> JudgeRequest {
         JudgeRequest {
             code: format!("{}{body}", self.prompt),
             tests: Tests::Assert {
                 code: format!("{}\ncheck(candidate)\n", self.test),
                 entry_point: self.entry_point.clone(),
             },
-            isolation: Isolation::Separate,
+            isolation,
             limits: Limits { wall_ms: 120_000, ..Limits::default() },
             seed: 0,
         }
@@ -53,7 +53,11 @@ impl Problem {
 }
 
 /// Judges every problem with `body` on two threads; the answer holds what did not end as wanted.
-fn judge_all(body: impl Fn(&Problem) -> String + Sync, wanted: impl Fn(&Verdict) -> bool + Sync) -> Vec<String> {
+fn judge_all(
+    isolation: Isolation,
+    body: impl Fn(&Problem) -> String + Sync,
+    wanted: impl Fn(&Verdict) -> bool + Sync,
+) -> Vec<String> {
     let (problems, sandbox) = (problems(), python());
     assert_eq!(problems.len(), 164);
     let (next, surprises) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
@@ -62,7 +66,7 @@ fn judge_all(body: impl Fn(&Problem) -> String + Sync, wanted: impl Fn(&Verdict)
             let worker = std::thread::Builder::new().stack_size(64 << 20);
             let work = || {
                 while let Some(problem) = problems.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    let verdict = sandbox.judge(&problem.request(&body(problem))).verdict;
+                    let verdict = sandbox.judge(&problem.request(&body(problem), isolation)).verdict;
                     if !wanted(&verdict) {
                         surprises.lock().unwrap().push(format!("{}: {verdict:?}", problem.task_id));
                     }
@@ -74,16 +78,58 @@ fn judge_all(body: impl Fn(&Problem) -> String + Sync, wanted: impl Fn(&Verdict)
     surprises.into_inner().unwrap()
 }
 
+fn references_pass(isolation: Isolation) {
+    let reference = |problem: &Problem| problem.canonical_solution.clone();
+    let failed = judge_all(isolation, reference, |verdict| *verdict == Verdict::Passed);
+    assert!(failed.is_empty(), "{} of 164 do not pass: {failed:#?}", failed.len());
+}
+
 #[test]
 fn every_reference_solution_passes_apart_from_its_tests() {
-    let failed = judge_all(|problem| problem.canonical_solution.clone(), |verdict| *verdict == Verdict::Passed);
-    assert!(failed.is_empty(), "{} of 164 do not pass: {failed:#?}", failed.len());
+    references_pass(Isolation::Separate);
+}
+
+#[test]
+fn every_reference_solution_passes_beside_its_tests() {
+    references_pass(Isolation::Shared);
+}
+
+/// Milliseconds of a judge-and-player verdict: run by hand, `-- --ignored --nocapture`.
+#[test]
+#[ignore = "a measurement"]
+fn how_long_a_verdict_takes() {
+    let (problems, sandbox) = (problems(), python());
+    for isolation in [Isolation::Separate, Isolation::Shared] {
+        for round in 0..2 {
+            let mut times: Vec<_> = problems
+                .iter()
+                .map(|problem| sandbox.judge(&problem.request(&problem.canonical_solution, isolation)).wall_us)
+                .collect();
+            times.sort_unstable();
+            println!("HumanEval {isolation:?}, round {round}: median {} us, 90 % {} us", times[82], times[147]);
+        }
+    }
+    let add = |code: &str| JudgeRequest {
+        code: code.into(),
+        tests: Tests::Assert {
+            code: "assert add(1, 2) == 3\nassert add(2, 2) == 4\n".into(),
+            entry_point: "add".into(),
+        },
+        isolation: Isolation::Separate,
+        limits: Limits::default(),
+        seed: 0,
+    };
+    let mut times: Vec<_> =
+        (0..200).map(|_| sandbox.judge(&add("def add(a, b):\n    return a + b\n")).wall_us).collect();
+    times.sort_unstable();
+    println!("two asserts apart: median {} us, 90 % {} us", times[100], times[180]);
 }
 
 #[test]
 fn an_empty_body_or_an_early_exit_passes_none() {
     for body in ["    pass\n", "    import os; os._exit(0)\n", "    raise SystemExit(0)\n"] {
         let passed = judge_all(
+            Isolation::Separate,
             |_| body.to_owned(),
             |verdict| matches!(verdict, Verdict::Failed { .. } | Verdict::PolicyError { .. }),
         );

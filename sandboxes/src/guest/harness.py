@@ -15,6 +15,7 @@ import fractions
 import functools
 import inspect
 import linecache
+import marshal
 import numbers
 import operator
 import random

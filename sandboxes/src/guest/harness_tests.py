@@ -187,10 +187,17 @@ class _Checks:
         self.nodes = []
         self.declared = set()
 
-    def code(self):
+    def code(self, frozen=None):
+        if frozen is not None:
+            code, self.nodes, self.declared = marshal.loads(frozen)
+            return code
         tree = ast.parse(self.source, "<tests>")
         self.rewrite(tree.body, True)
         return compile(tree, "<tests>", "exec")
+
+    def frozen(self):
+        """The rewritten tests as bytes that another instance runs without parsing them again."""
+        return marshal.dumps((self.code(), self.nodes, self.declared))
 
     def rewrite(self, body, must_run):
         for node in body:
@@ -309,11 +316,19 @@ def _last_line(error, source):
     return lines[line - 1].strip()[:REPR_MAX] if 0 < line <= len(lines) else ""
 
 
-def _run_tests(source, entry_point, target, crossing):
+def freeze(source):
+    """Compiles tests for every instance that will run them."""
+    try:
+        return ("frozen", _Checks(source).frozen())
+    except Exception as error:
+        return ("task", f"the tests do not compile: {_one_line(error)}")
+
+
+def _run_tests(source, entry_point, target, crossing, frozen=None):
     """Runs the tests in a module of their own, with `target` as the tested function."""
     checks = _Checks(source)
     try:
-        code = checks.code()
+        code = checks.code(frozen)
     except Exception as error:
         return ("task", f"the tests do not compile: {_one_line(error)}")
     run = _Run(checks)
@@ -361,7 +376,7 @@ def _verdict_of(error, run, crossing):
     return ("task", f"the tests raise {_trace(error, run.checks.source, '<tests>')[-TEXT_MAX:]}")
 
 
-def judge(seed, source, entry_point):
+def judge(seed, source, entry_point, frozen=None):
     """Runs the tests against the player in the other interpreter."""
     _seed(seed)
     crossing = JudgeBorder()
@@ -369,7 +384,7 @@ def judge(seed, source, entry_point):
         target = crossing.find(entry_point.partition(".")[0])
     except _Broken:
         return ("broken",)
-    return _run_tests(source, entry_point, target, crossing)
+    return _run_tests(source, entry_point, target, crossing, frozen)
 
 
 class _Beside:

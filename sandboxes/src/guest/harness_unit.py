@@ -472,6 +472,7 @@ _JOBS = {
     "program": program,
     "load": load,
     "call": call,
+    "freeze": freeze,
     "judge": judge,
     "shared": shared,
     "unit": unit,

@@ -5,6 +5,7 @@ use std::hash::{BuildHasher as _, Hasher as _};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::border::Border;
+use super::frozen::frozen;
 use super::player::{Player, Reply};
 use super::{Outcome, lock};
 use crate::data::{Int, Value, decode, encode};
@@ -14,7 +15,7 @@ use crate::program::{End, Limits};
 use crate::verdict::{JudgeRequest, PolicyErrorReason, Verdict};
 
 /// What the tests themselves may use. Past it the task is at fault, not the code under test.
-fn judge_limits(player: &Limits) -> Limits {
+pub(super) fn judge_limits(player: &Limits) -> Limits {
     Limits {
         fuel: 20_000_000_000,
         memory_bytes: 1 << 30,
@@ -33,7 +34,17 @@ pub(super) fn separate(
     entry_point: &str,
     request: &JudgeRequest,
 ) -> Outcome {
-    let job = ["judge", code, entry_point];
+    let tests = match frozen(engine, code) {
+        Ok(tests) => tests,
+        Err(verdict) => return Outcome::before_tests(verdict, 1),
+    };
+    let job = vec![
+        Value::str("judge"),
+        Value::Int(Int::from(i128::from(request.seed))),
+        Value::str(code),
+        Value::str(entry_point),
+        Value::Bytes(tests.to_vec()),
+    ];
     match run(engine, player, job, request) {
         Ok((ended, _)) => outcome(&mut lock(player), ended),
         Err(refused) => refused,
@@ -43,11 +54,11 @@ pub(super) fn separate(
 /// A mark of the tests' harness, and the fuel the player had used by then.
 pub(super) type Mark = (Vec<u8>, u64);
 
-/// Runs a job of the harness's, `[name, test source, what is tested]`, in an instance of the judge's.
+/// Runs a job of the harness's in an instance of the judge's.
 pub(super) fn run(
     engine: &Engine,
     player: &Arc<Mutex<Player>>,
-    [job, code, tested]: [&str; 3],
+    job: Vec<Value>,
     request: &JudgeRequest,
 ) -> Result<(TurnEnd, Vec<Mark>), Outcome> {
     let mut judge = Guest::new(engine, &judge_limits(&request.limits), request.seed).map_err(|error| {
@@ -59,12 +70,7 @@ pub(super) fn run(
     let locked =
         |border: &Mutex<Border>, frame: &[u8]| border.lock().unwrap_or_else(PoisonError::into_inner).request(frame);
     judge.set_callee(Box::new(move |frame| locked(&crossing, frame)));
-    let ended = judge.turn(encode(&Value::Tuple(vec![
-        Value::str(job),
-        Value::Int(Int::from(i128::from(request.seed))),
-        Value::str(code),
-        Value::str(tested),
-    ])));
+    let ended = judge.turn(encode(&Value::Tuple(job)));
     let marks = border.lock().unwrap_or_else(PoisonError::into_inner).finish();
     Ok((ended, marks))
 }

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use super::assert::{Mark, beside, run, verdict_frame};
 use super::player::Player;
 use super::{Outcome, lock};
-use crate::data::{Value, decode};
+use crate::data::{Int, Value, decode};
 use crate::engine::Engine;
 use crate::verdict::{CaseOutcome, CaseReport, JudgeRequest, PolicyErrorReason, Verdict};
 
@@ -17,7 +17,9 @@ pub(super) fn separate(
     module: &str,
     request: &JudgeRequest,
 ) -> Outcome {
-    let (ended, marks) = match run(engine, player, ["unit", code, module], request) {
+    let seed = Value::Int(Int::from(i128::from(request.seed)));
+    let job = vec![Value::str("unit"), seed, Value::str(code), Value::str(module)];
+    let (ended, marks) = match run(engine, player, job, request) {
         Ok(ended) => ended,
         Err(refused) => return refused,
     };
