@@ -175,6 +175,8 @@ pub fn reason_label(reason: PolicyErrorReason) -> &'static str {
         PolicyErrorReason::OutputLimit => "output_limit",
         PolicyErrorReason::StackOverflow => "stack_overflow",
         PolicyErrorReason::Unserialisable => "unserialisable",
+        PolicyErrorReason::WorkspaceLimit => "workspace_limit",
+        PolicyErrorReason::NoAnswer => "no_answer",
     }
 }
 
