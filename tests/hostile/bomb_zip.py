@@ -1,6 +1,6 @@
 # tries: a deflated stream that inflates to gigabytes
 # channel: call assert shared unit
-# expected: policy_error out_of_memory
+# expected: policy_error out_of_fuel
 import zlib
 def add(a, b):
     packer = zlib.compressobj(9)

@@ -1,6 +1,6 @@
 # tries: answers the judge across the border with bytes no harness writes
 # channel: assert unit
-# expected: policy_error runtime
+# expected: policy_error unserialisable
 import sys
 frame = sys._getframe()
 while 'turn' not in frame.f_globals:

@@ -1,6 +1,6 @@
 # tries: claims to have changed an argument that does not exist
 # channel: assert unit
-# expected: policy_error runtime
+# expected: policy_error unserialisable
 import sys
 frame = sys._getframe()
 while 'turn' not in frame.f_globals:

@@ -1,6 +1,6 @@
 # tries: replaces the harness's encoder, found by walking frames
 # channel: call assert
-# expected: policy_error runtime
+# expected: policy_error unserialisable
 import sys
 frame = sys._getframe()
 while 'turn' not in frame.f_globals:

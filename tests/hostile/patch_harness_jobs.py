@@ -1,6 +1,7 @@
 # tries: replaces the harness's own jobs by ones that report success
 # channel: call assert
 # expected: policy_error runtime
+# expected[assert]: failed
 import sys
 frame = sys._getframe()
 while 'turn' not in frame.f_globals:

@@ -1,6 +1,6 @@
 # tries: closes the standard streams
 # channel: call assert
-# expected: policy_error runtime
+# expected: failed
 import sys
 sys.stdout.close()
 sys.stderr.close()

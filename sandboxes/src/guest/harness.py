@@ -92,6 +92,12 @@ class Out:
             self.put(key, depth + 1)
             self.put(item, depth + 1)
 
+    def copied(self, items):
+        """The items as they are now, unless they are too many to be written."""
+        if len(items) > self.nodes:
+            raise Unserialisable(f"more than {NODES_MAX} values")
+        return tuple(items)
+
     def open(self, tag, count, depth):
         if depth >= DEPTH_MAX:
             raise Unserialisable(f"nested deeper than {DEPTH_MAX} levels, or containing itself")
@@ -128,7 +134,7 @@ def _put_complex(out, value, depth):
 
 
 def _put_list(out, value, depth):
-    out.items(b"L", tuple(value), depth)
+    out.items(b"L", out.copied(value), depth)
 
 
 def _put_tuple(out, value, depth):
@@ -136,15 +142,15 @@ def _put_tuple(out, value, depth):
 
 
 def _put_set(out, value, depth):
-    out.items(b"E", tuple(value), depth)
+    out.items(b"E", out.copied(value), depth)
 
 
 def _put_frozenset(out, value, depth):
-    out.items(b"Z", tuple(value), depth)
+    out.items(b"Z", out.copied(value), depth)
 
 
 def _put_dict(out, value, depth):
-    out.pairs(tuple(dict.items(value)), depth)
+    out.pairs(out.copied(dict.items(value)), depth)
 
 
 _PLAIN = {

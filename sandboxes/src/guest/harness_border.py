@@ -6,7 +6,7 @@
 # side gets a number, and a `Remote` that sends each operation back. Mutable arguments of known types are labelled, and
 # what a call changed in them comes back with its answer. An answer is another guest's word: it is read, never run.
 
-LENT_MAX = 100_000
+LENT_MAX = 10_000
 _PROTOCOL = (
     "__call__ __iter__ __next__ __len__ __getitem__ __setitem__ __delitem__ __contains__ __bool__ __reversed__ "
     "__enter__ __exit__ __int__ __float__ __complex__ __index__ __missing__"
@@ -41,20 +41,20 @@ def _put_bytearray(out, value, depth):
 def _put_kind(name):
     def put(out, value, depth):
         out.bytes(b"W", name)
-        out.pairs(tuple(value.items()), depth)
+        out.pairs(out.copied(value.items()), depth)
 
     return put
 
 
 def _put_defaultdict(out, value, depth):
     out.bytes(b"W", b"defaultdict")
-    out.pairs(tuple(dict.items(value)), depth)
+    out.pairs(out.copied(dict.items(value)), depth)
     out.put(value.default_factory, depth + 1)
 
 
 def _put_deque(out, value, depth):
     out.bytes(b"W", b"deque")
-    out.items(b"U", tuple(value), depth)
+    out.items(b"U", out.copied(value), depth)
     out.put(value.maxlen, depth + 1)
 
 

@@ -369,6 +369,8 @@ class Border:
             return encode(("unserialisable", str(error)))
         except RecursionError:
             return encode(("unserialisable", f"nested deeper than {DEPTH_MAX} levels, or containing itself"))
+        except BaseException as error:
+            return encode(("unserialisable", _one_line(error)))
         frame = out.frame()
         return frame if envelope is None else encode((*envelope, frame))
 

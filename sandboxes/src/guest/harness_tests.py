@@ -401,7 +401,7 @@ class _Beside:
         trace = error.__traceback__
         while trace is not None:
             if trace.tb_frame.f_code.co_filename == "<solution>":
-                return _one_line(error), _trace(error, _player["source"], "<solution>")
+                return _one_line(error), _trace(error, _player["source"], "<solution>")[-TEXT_MAX:]
             trace = trace.tb_next
         return None
 

@@ -123,7 +123,7 @@ fn read(player: &mut Player, parts: &[Value]) -> Outcome {
             cases: Vec::new(),
         },
         ("player", Some(declared), Some(executed)) => {
-            let verdict = player.fail(PolicyErrorReason::Runtime, text(4)).into_verdict();
+            let verdict = player.raised(&text(3), text(4)).into_verdict();
             Outcome { verdict, declared, executed, passed: executed, cases: Vec::new() }
         }
         // The code under test answered the judge with what no harness writes.

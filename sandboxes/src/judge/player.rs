@@ -141,6 +141,14 @@ impl Player {
         fault
     }
 
+    /// Records an exception of the code under test that ended the tests: its line, and its trace.
+    pub(super) fn raised(&mut self, line: &str, text: String) -> Fault {
+        if self.guest.memory_denied() && line.starts_with("MemoryError") {
+            return self.ended(End::OutOfMemory, "memory limit reached (MemoryError)".into());
+        }
+        self.fail(PolicyErrorReason::Runtime, text)
+    }
+
     /// The harness in the player does not answer as written: only the code beside it can have done that.
     pub(super) fn broken(&mut self) -> Fault {
         self.fail(PolicyErrorReason::Runtime, "the code under test broke its own interpreter".into())

@@ -56,7 +56,7 @@ fn read(player: &mut Player, parts: &[Value], marks: &[Mark]) -> Outcome {
                 _ => Outcome::before_tests(malformed(), 1),
             };
         }
-        ("player", _) => player.fail(PolicyErrorReason::Runtime, text(2)).into_verdict(),
+        ("player", _) => player.raised(&text(1), text(2)).into_verdict(),
         ("missing", _) => player.fail(PolicyErrorReason::MissingEntryPoint, text(1)).into_verdict(),
         ("broken", _) => player.broken().into_verdict(),
         ("task", _) => Verdict::TaskError { detail: text(1) },
@@ -100,7 +100,7 @@ fn judged(player: &mut Player, cases: Vec<CaseReport>, tests: &[Value]) -> Outco
                 Value::Tuple(parts) => parts.last().map(Value::to_text).unwrap_or_default(),
                 _ => String::new(),
             };
-            player.fail(PolicyErrorReason::Runtime, trace).into_verdict()
+            player.raised(&cases[at].detail, trace).into_verdict()
         }
     };
     Outcome { verdict, declared: count(cases.len()), executed: count(cases.len()), passed: count(passed), cases }
