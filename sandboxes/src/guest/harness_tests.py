@@ -384,6 +384,9 @@ def judge(seed, source, entry_point, frozen=None):
         target = crossing.find(entry_point.partition(".")[0])
     except _Broken:
         return ("broken",)
+    if not callable(target):
+        # The host saw it load as something that can be called: only the code under test can have changed that.
+        return ("broken",)
     return _run_tests(source, entry_point, target, crossing, frozen)
 
 
