@@ -200,10 +200,7 @@ fn the_same_program_uses_the_same_fuel() {
     }
     let other = sandbox().execute(&Program::new(source, 8), &Limits::default());
     assert_ne!(other.stdout, first.stdout);
-    assert_eq!(
-        sandbox().execute(&Program::new(source, 8), &Limits::default()).fuel_used,
-        other.fuel_used
-    );
+    assert_eq!(sandbox().execute(&Program::new(source, 8), &Limits::default()).fuel_used, other.fuel_used);
 }
 
 #[test]

@@ -76,8 +76,11 @@ pub(crate) fn engine_config(group_size: u32) -> EngineConfig {
 
 pub(crate) fn add_task(id: &str) -> Arc<Task> {
     let cases = vec![TestCase { args: vec![1.into(), 2.into()], expected: 3.into(), public: false }];
-    let mut task =
-        Task::new(id.into(), format!("task {id}: write add(a, b)"), Tests::Call { entry_point: "add".into(), cases, rule: Default::default() });
+    let mut task = Task::new(
+        id.into(),
+        format!("task {id}: write add(a, b)"),
+        Tests::Call { entry_point: "add".into(), cases, rule: Default::default() },
+    );
     task.limits = Limits { wall_ms: 60_000, ..Limits::default() };
     Arc::new(task)
 }

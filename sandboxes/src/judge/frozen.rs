@@ -18,9 +18,11 @@ use crate::verdict::Verdict;
 /// Bytes of compiled tests kept; past them all are dropped.
 const KEPT_BYTES: usize = 64 << 20;
 
+type Kept = HashMap<[u8; 32], Arc<Vec<u8>>>;
+
 /// Compiled tests by the hash of their source. One binary has one harness and one interpreter for assert tests, so the
 /// source alone decides.
-static KEPT: LazyLock<Mutex<HashMap<[u8; 32], Arc<Vec<u8>>>>> = LazyLock::new(Mutex::default);
+static KEPT: LazyLock<Mutex<Kept>> = LazyLock::new(Mutex::default);
 
 /// The compiled tests of a source, or whose fault it is that there are none.
 pub(super) fn frozen(engine: &Engine, code: &str) -> Result<Arc<Vec<u8>>, Verdict> {
