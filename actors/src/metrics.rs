@@ -231,7 +231,11 @@ impl MetricHandles {
             ),
             sandbox_run_seconds: r.histogram("sandbox_run_seconds", "Wall time in a sandbox.", &image),
             sandbox_fuel: r.histogram("sandbox_fuel", "Instructions used.", &image),
-            sandbox_start_seconds: r.histogram("sandbox_start_seconds", "Wall time until a program could start.", &image),
+            sandbox_start_seconds: r.histogram(
+                "sandbox_start_seconds",
+                "Wall time until a program could start.",
+                &image,
+            ),
             sandbox_total: r.counters_with("sandbox_total", "Sandbox runs by how they ended.", "end", &ends, &image),
             sandboxes_live: r.gauge("sandboxes_live", "Sandboxes running now.", &image),
             weights_version: r.gauges("weights_version", "Weights version held.", "role", &["learner", "generator"]),

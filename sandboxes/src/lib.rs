@@ -17,6 +17,7 @@ pub mod sandbox;
 pub mod snapshot;
 pub mod verdict;
 
+mod compare;
 mod data;
 mod engine;
 mod guest;
@@ -31,6 +32,6 @@ pub use program::{End, Execution, File, Limits, Program};
 pub use sandbox::Sandbox;
 pub use snapshot::{Snapshot, SnapshotError, SnapshotProgress};
 pub use verdict::{
-    AnswerFrom, AnswerRule, CaseOutcome, CaseReport, Checker, Isolation, JudgeRequest, Judgement, PolicyErrorReason, StdioCase,
-    TestCase, Tests, TextRule, ValueRule, Verdict,
+    AnswerFrom, AnswerRule, CaseOutcome, CaseReport, Checker, Isolation, JudgeRequest, Judgement, PolicyErrorReason,
+    StdioCase, TestCase, Tests, TextRule, ValueRule, Verdict,
 };

@@ -47,7 +47,11 @@ pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<
         }
     }
 
-    if deserializer.is_human_readable() { deserializer.deserialize_any(Bytes) } else { deserializer.deserialize_byte_buf(Bytes) }
+    if deserializer.is_human_readable() {
+        deserializer.deserialize_any(Bytes)
+    } else {
+        deserializer.deserialize_byte_buf(Bytes)
+    }
 }
 
 #[cfg(test)]
@@ -61,6 +65,9 @@ mod tests {
             let json = serde_json::to_string(&file).unwrap();
             assert_eq!(serde_json::from_str::<File>(&json).unwrap(), file, "{json}");
         }
-        assert_eq!(serde_json::to_string(&File { path: "p".into(), bytes: b"hi".to_vec() }).unwrap(), r#"{"path":"p","bytes":"hi"}"#);
+        assert_eq!(
+            serde_json::to_string(&File { path: "p".into(), bytes: b"hi".to_vec() }).unwrap(),
+            r#"{"path":"p","bytes":"hi"}"#
+        );
     }
 }
