@@ -111,10 +111,11 @@ impl TaskLine {
             && cases.iter().any(|case| case.args.iter().chain([&case.expected]).any(loses_digits))
         {
             return Err(format!(
-                "task `{}`: a number of `tests.cases` is beyond 64 bits and would lose digits: write it as an `assert` test",
+                "task `{}`: a number of `tests.cases` is beyond 64 bits and would lose digits: write {{\"$int\": \"digits\"}}",
                 self.id
             ));
         }
+        self.tests.check().map_err(|fault| format!("task `{}`: {fault}", self.id))?;
         self.limits
             .as_ref()
             .map_or(Ok(()), check_limits)

@@ -46,6 +46,11 @@ impl Task {
         JudgeRequest { code, tests: self.tests.clone(), isolation: self.isolation, limits: self.limits.clone(), seed }
     }
 
+    /// What of a completion is tested: its code, or all of it where the tests look for an answer. `None` where that is nothing.
+    pub fn under_test(&self, completion: &str) -> Option<String> {
+        if self.tests.wants_code() { extract_code(completion) } else { Some(completion.to_owned()) }
+    }
+
     pub(crate) fn admission(&self) -> &OnceCell<Option<String>> {
         &self.admission
     }

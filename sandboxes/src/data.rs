@@ -3,11 +3,14 @@
 mod codec;
 mod compare;
 mod int;
+mod json;
+mod rules;
 mod text;
 
 pub(crate) use codec::{decode, encode};
-pub(crate) use compare::{expected_eq, from_json};
 pub(crate) use int::Int;
+pub(crate) use json::from_json;
+pub(crate) use rules::values_equal;
 pub(crate) use text::repr;
 
 /// A value made of Python's built-in types.

@@ -1,13 +1,17 @@
 //! Judging: the player runs the code under test and only answers calls; the tests and what they expect never enter it.
 //!
-//! A pass needs the positive word of whoever holds the tests — this host for calls, the judge's instance for asserts —
+//! A pass needs the positive word of whoever holds the tests — this host for calls, outputs and answers, the judge's instance for asserts —
 //! and as many tests run as the task declares. Silence, an exit status or a broken frame is never a pass.
 
+mod answer;
 mod assert;
 mod border;
 mod call;
+mod cases;
 mod frozen;
 mod player;
+mod runs;
+mod stdio;
 mod unit;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,6 +19,7 @@ use std::time::Instant;
 
 use crate::engine::Engine;
 use crate::program::End;
+use crate::run::kept;
 use crate::verdict::{CaseReport, Isolation, JudgeRequest, Judgement, PolicyErrorReason, Tests, Verdict};
 
 use player::Player;
@@ -43,20 +48,41 @@ pub(crate) fn judge(engine: &Engine, request: &JudgeRequest) -> Judgement {
     if declared == 0 {
         return refused(Verdict::TaskError { detail: "the task has no tests".into() }, End::HostError);
     }
-    if request.code.trim().is_empty() {
+    if request.tests.wants_code() && request.code.trim().is_empty() {
         let reason = PolicyErrorReason::NoCode;
         return refused(Verdict::PolicyError { reason, detail: "there is no code".into() }, End::Exited);
     }
+    let mut judgement = match &request.tests {
+        Tests::Answer { expected, from, rule } => bare(answer::run(&request.code, expected, from, *rule), End::Exited),
+        Tests::Stdio { cases, rule, checker: None } => stdio::run(engine, request, cases, *rule),
+        Tests::Stdio { checker: Some(_), .. } | Tests::Files { .. } => {
+            let detail = request.tests.check().err().unwrap_or_default();
+            bare(Outcome::before_tests(Verdict::TaskError { detail }, declared), End::HostError)
+        }
+        Tests::Assert { .. } | Tests::Call { .. } | Tests::Unit { .. } => with_player(engine, request),
+    };
+    judgement.wall_us = u64::try_from(started.elapsed().as_micros()).unwrap_or(u64::MAX);
+    judgement.stdout = kept(judgement.stdout, request.limits.output_kept_bytes);
+    judgement.stderr = kept(judgement.stderr, request.limits.output_kept_bytes);
+    judgement
+}
+
+/// Judges code whose functions the tests call.
+fn with_player(engine: &Engine, request: &JudgeRequest) -> Judgement {
+    let declared = request.tests.declared();
     let player = match Player::new(engine, request) {
         Ok(player) => Arc::new(Mutex::new(player)),
         Err(error) => {
-            return refused(Verdict::InfraError { detail: format!("no instance: {error:#}") }, End::HostError);
+            let verdict = Verdict::InfraError { detail: format!("no instance: {error:#}") };
+            return bare(Outcome::before_tests(verdict, declared), End::HostError);
         }
     };
     let loaded = lock(&player).load();
     let outcome = match (loaded, &request.tests, request.isolation) {
         (Err(fault), ..) => Outcome::before_tests(fault.into_verdict(), declared),
-        (Ok(()), Tests::Call { entry_point, cases, rule: _ }, _) => call::run(&mut lock(&player), entry_point, cases),
+        (Ok(()), Tests::Call { entry_point, cases, rule }, _) => {
+            call::run(&mut lock(&player), entry_point, cases, *rule)
+        }
         (Ok(()), Tests::Assert { code, entry_point }, Isolation::Shared) => {
             assert::shared(&mut lock(&player), code, entry_point)
         }
@@ -67,10 +93,10 @@ pub(crate) fn judge(engine: &Engine, request: &JudgeRequest) -> Judgement {
         (Ok(()), Tests::Unit { code, module }, Isolation::Separate) => {
             unit::separate(engine, &player, code, module, request)
         }
-        (Ok(()), Tests::Stdio { .. } | Tests::Answer { .. } | Tests::Files { .. }, _) => Outcome::before_tests(
-            Verdict::InfraError { detail: "this kind of tests is not built yet".into() },
-            declared,
-        ),
+        (Ok(()), Tests::Stdio { .. } | Tests::Answer { .. } | Tests::Files { .. }, _) => {
+            let detail = "these tests call nothing".into();
+            Outcome::before_tests(Verdict::InfraError { detail }, declared)
+        }
     };
     let mut player = lock(&player);
     let (stdout, stderr) = player.take_output();
@@ -79,7 +105,6 @@ pub(crate) fn judge(engine: &Engine, request: &JudgeRequest) -> Judgement {
     judgement.fuel_used = player.fuel_used();
     judgement.start_us = player.start_us();
     judgement.peak_memory_bytes = player.peak_memory_bytes();
-    judgement.wall_us = u64::try_from(started.elapsed().as_micros()).unwrap_or(u64::MAX);
     (judgement.stdout, judgement.stderr) = (stdout, stderr);
     judgement
 }

@@ -6,7 +6,7 @@
 //! [`sandbox`] (who runs it) → [`image`] (what an interpreter is made of) → [`snapshot`] (an interpreter that has
 //! started, on disk) → [`local`] (the sandbox of this process). Below them, private: `engine` (how Wasmtime is set up),
 //! `guest` (one live instance, and the harness inside it), `wasi` (all that a guest can reach), `data` (plain values
-//! that cross), `judge` (tests and verdicts).
+//! that cross), `run` (a program), `judge` (tests and verdicts).
 
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "tests"))]
 
@@ -22,6 +22,7 @@ mod data;
 mod engine;
 mod guest;
 mod judge;
+mod run;
 mod text_or_bytes;
 mod wasi;
 

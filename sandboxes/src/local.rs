@@ -2,10 +2,9 @@
 
 use std::fmt;
 
-use crate::data::{Int, Value, decode, encode};
-use crate::guest::{Guest, TurnEnd};
 use crate::judge;
-use crate::program::{End, Execution, Limits, Program};
+use crate::program::{Execution, Limits, Program};
+use crate::run::{kept, run_program};
 use crate::sandbox::Sandbox;
 use crate::snapshot::Snapshot;
 use crate::verdict::{JudgeRequest, Judgement};
@@ -33,31 +32,10 @@ impl LocalSandbox {
 
 impl Sandbox for LocalSandbox {
     fn execute(&self, program: &Program, limits: &Limits) -> Execution {
-        let mut guest = match Guest::new(&self.snapshot.engine, limits, program.seed) {
-            Ok(guest) => guest,
-            Err(error) => return Execution::refused(format!("no instance: {error:#}")),
-        };
-        guest.set_stdin(program.stdin.clone());
-        let job = Value::Tuple(vec![
-            Value::str("program"),
-            Value::Int(Int::from(i128::from(program.seed))),
-            Value::str(&String::from_utf8_lossy(&program.source)),
-        ]);
-        let ended = guest.turn(encode(&job));
-        let (end, exit, detail) = ending(ended, guest.memory_denied());
-        let (stdout, stderr) = guest.take_output();
-        Execution {
-            end,
-            exit,
-            stdout,
-            stderr,
-            files: Vec::new(),
-            fuel_used: guest.fuel_used(),
-            start_us: guest.start_us(),
-            wall_us: u64::try_from(guest.wall().as_micros()).unwrap_or(u64::MAX),
-            peak_memory_bytes: guest.peak_memory_bytes(),
-            detail,
-        }
+        let mut execution = run_program(&self.snapshot.engine, program, limits);
+        execution.stdout = kept(execution.stdout, limits.output_kept_bytes);
+        execution.stderr = kept(execution.stderr, limits.output_kept_bytes);
+        execution
     }
 
     fn judge(&self, request: &JudgeRequest) -> Judgement {
@@ -66,33 +44,5 @@ impl Sandbox for LocalSandbox {
 
     fn image(&self) -> &str {
         self.snapshot.image.name
-    }
-}
-
-/// The outcome of a program's one turn: how it ended, its exit status, what there is to say.
-fn ending(ended: TurnEnd, memory_denied: bool) -> (End, Option<i32>, String) {
-    let reply = match ended {
-        TurnEnd::Returned(reply) => reply,
-        TurnEnd::Exit(code) => return (End::Exited, Some(code), String::new()),
-        TurnEnd::CalleeEnded => return (End::HostError, None, "a program called nobody".into()),
-        TurnEnd::Ended(end, detail) => return (end, None, detail),
-    };
-    let reply = reply.and_then(|frame| decode(&frame).ok());
-    let parts = match &reply {
-        Some(Value::Tuple(parts)) => parts.as_slice(),
-        _ => &[],
-    };
-    let kind = parts.first().map(Value::to_text).unwrap_or_default();
-    match (kind.as_str(), parts) {
-        ("end", _) => (End::Exited, Some(0), String::new()),
-        ("exit", [_, Value::Int(code)]) => {
-            let code = code.to_i128().and_then(|code| i32::try_from(code).ok());
-            (End::Exited, code, String::new())
-        }
-        ("raised", [_, class, _, line, _]) => {
-            let end = if memory_denied && class.to_text() == "MemoryError" { End::OutOfMemory } else { End::Exception };
-            (end, Some(1), line.to_text())
-        }
-        _ => (End::Exception, None, "the program broke its own interpreter".into()),
     }
 }

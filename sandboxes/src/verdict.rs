@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::data::from_json;
 use crate::program::{End, File, Limits};
 
 /// How a completion is tested.
@@ -359,6 +360,43 @@ impl Tests {
     /// Whether a completion is code, to be taken out of its fences; else it is judged as a text.
     pub fn wants_code(&self) -> bool {
         !matches!(self, Self::Answer { .. })
+    }
+
+    /// What the types cannot say: values that are written as they should be, tolerances that are numbers.
+    ///
+    /// # Errors
+    /// The key that is wrong and what to write.
+    pub fn check(&self) -> Result<(), String> {
+        let tolerances = |list: &[f64]| match list.iter().find(|value| !value.is_finite() || **value < 0.0) {
+            Some(value) => {
+                Err(format!("`tests.rule` has the tolerance {value}: it must be a number that is not negative"))
+            }
+            None => Ok(()),
+        };
+        match self {
+            Self::Call { cases, rule, .. } => {
+                for (at, case) in cases.iter().enumerate() {
+                    for value in case.args.iter().chain([&case.expected]) {
+                        from_json(value).map_err(|fault| format!("`tests.cases[{at}]`: {fault}"))?;
+                    }
+                }
+                match rule {
+                    ValueRule::Approx { absolute, relative } => tolerances(&[*absolute, *relative]),
+                    ValueRule::PyEq | ValueRule::Unordered | ValueRule::Set => Ok(()),
+                }
+            }
+            Self::Stdio { checker: Some(_), .. } => Err(
+                "`tests.checker`: programs that check an output need a workspace, which is not built yet: use a `rule`"
+                    .into(),
+            ),
+            Self::Stdio { rule: TextRule::Float { absolute, relative }, .. } => tolerances(&[*absolute, *relative]),
+            Self::Answer { rule: AnswerRule::Number { tolerance }, .. } => tolerances(&[*tolerance]),
+            Self::Files { .. } => {
+                Err("`tests.kind` is `files`: tests of files need a workspace, which is not built yet: use `stdio`"
+                    .into())
+            }
+            Self::Assert { .. } | Self::Unit { .. } | Self::Stdio { .. } | Self::Answer { .. } => Ok(()),
+        }
     }
 
     /// The tests declared, where they can be counted before they run.

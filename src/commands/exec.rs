@@ -74,7 +74,10 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let bytes = fs::read(&args.file).with_context(|| format!("cannot read {}", args.file.display()))?;
     let source = String::from_utf8(bytes).with_context(|| format!("{} is not UTF-8", args.file.display()))?;
     let sandbox = prepare::sandbox(&Home::open()?, "python", &Console::new())?;
-    let execution = sandbox.execute(&Program::new(source, args.seed), &args.limits.limits());
+    let limits = args.limits.limits();
+    // Who asks for one program wants all it printed.
+    let limits = Limits { output_kept_bytes: limits.output_bytes, ..limits };
+    let execution = sandbox.execute(&Program::new(source, args.seed), &limits);
     let failed = matches!(execution.end, End::HostError | End::WallBackstop);
     let output = Output {
         outcome: execution.end,

@@ -16,7 +16,6 @@ use rehearsal::home::Home;
 use rehearsal::progress::Show;
 use rehearsal::tasks::{self, TaskLine};
 use rehearsal::{Outcome, RewardRule, Sandbox, Task, prepare};
-use rehearsal_actors::extract_code;
 use rehearsal_actors::pipeline::evaluator::{blame, checked_outcome};
 use rehearsal_sandboxes::PolicyErrorReason;
 
@@ -160,7 +159,7 @@ fn judge_all(
 }
 
 fn judge_one<'a>(line: &'a CompletionLine, task: &Task, seed: u64, sandbox: &dyn Sandbox) -> VerdictLine<'a> {
-    let (outcome, judgement) = match extract_code(&line.completion) {
+    let (outcome, judgement) = match task.under_test(&line.completion) {
         None => (Outcome::PolicyError { reason: PolicyErrorReason::NoCode, detail: String::new() }, None),
         Some(code) => {
             let judgement = sandbox.judge(&task.judge_request(code, seed));

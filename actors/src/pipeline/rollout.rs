@@ -25,7 +25,7 @@ use crate::pipeline::generator::{GenerateCall, Generated, GeneratorMsg, NotGener
 use crate::pipeline::learner::LearnerMsg;
 use crate::pipeline::sandbox_pool::{JudgeCall, Judged, SandboxMsg, judging};
 use crate::progress::{CountGuard, Progress};
-use crate::task::{Task, extract_code};
+use crate::task::Task;
 use crate::types::{Action, EpisodeKey, Group, GroupSpec, Outcome, Purpose, Rollout, Timing, episode_seed};
 
 /// How long each request may take, and how often it is asked again when the host failed.
@@ -336,7 +336,7 @@ impl<'a> Driver<'a> {
 
     /// Runs the completion's code against the task's tests and scores what came of it.
     async fn verify(mut self, action: Action) -> Rollout {
-        let code = extract_code(&action.text);
+        let code = self.spec.task.under_test(&action.text);
         let evidence = match code.clone() {
             None => Evidence::NoCode,
             Some(source) => {

@@ -2,35 +2,13 @@
 
 use std::collections::HashMap;
 
-use serde_json::Value as Json;
-
 use super::{Int, Value, encode};
-
-/// An expected value or argument of a task file.
-///
-/// JSON knows no integers beyond 64 bits: larger ones arrive as floats, and compare as the floats they are.
-pub(crate) fn from_json(json: &Json) -> Value {
-    match json {
-        Json::Null => Value::None,
-        Json::Bool(held) => Value::Bool(*held),
-        Json::Number(number) => {
-            let int = number.as_i64().map(i128::from).or_else(|| number.as_u64().map(i128::from));
-            match int {
-                Some(int) => Value::Int(Int::from(int)),
-                None => Value::Float(number.as_f64().unwrap_or(f64::NAN)),
-            }
-        }
-        Json::String(text) => Value::str(text),
-        Json::Array(items) => Value::List(items.iter().map(from_json).collect()),
-        Json::Object(pairs) => Value::Dict(pairs.iter().map(|(k, v)| (Value::str(k), from_json(v))).collect()),
-    }
-}
 
 /// Python's `==` between a returned value and an expected one.
 ///
 /// Numbers compare by value across bool, int, float and complex, and exactly: no integer passes through a float. NaN
-/// equals nothing, itself included. A list expected matches a tuple too, at every level, since JSON has no tuples; a
-/// dict's keys that are integers do not match JSON's strings. Sets match sets in any order.
+/// equals nothing, itself included. A list expected matches a tuple too, at every level, since plain JSON has no tuples;
+/// a dict's keys that are integers do not match JSON's strings. Sets match sets in any order.
 pub(crate) fn expected_eq(got: &Value, expected: &Value) -> bool {
     if let (Some(a), Some(b)) = (Number::of(got), Number::of(expected)) {
         return a.equals(&b);
@@ -55,11 +33,11 @@ pub(crate) fn expected_eq(got: &Value, expected: &Value) -> bool {
 }
 
 /// Bytes that are equal for keys that Python holds equal: `1`, `1.0` and `True` are one key.
-fn key(value: &Value) -> Vec<u8> {
+pub(super) fn key(value: &Value) -> Vec<u8> {
     encode(&canonical(value))
 }
 
-fn canonical(value: &Value) -> Value {
+pub(super) fn canonical(value: &Value) -> Value {
     match Number::of(value) {
         Some(Number::Int(int)) => Value::Int(int),
         Some(Number::Float(float)) => Int::from_f64(float).map_or(Value::Float(float), Value::Int),
@@ -77,14 +55,14 @@ fn canonical(value: &Value) -> Value {
 }
 
 /// A value of Python's numeric tower.
-enum Number {
+pub(super) enum Number {
     Int(Int),
     Float(f64),
     Complex(f64, f64),
 }
 
 impl Number {
-    fn of(value: &Value) -> Option<Self> {
+    pub(super) fn of(value: &Value) -> Option<Self> {
         Some(match value {
             Value::Bool(held) => Self::Int(Int::from(i128::from(*held))),
             Value::Int(int) => Self::Int(int.clone()),
@@ -110,9 +88,13 @@ impl Number {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use serde_json::{Value as Json, json};
 
     use super::*;
+
+    fn from_json(json: &Json) -> Value {
+        crate::data::from_json(json).unwrap()
+    }
 
     fn int(value: i128) -> Value {
         Value::Int(Int::from(value))

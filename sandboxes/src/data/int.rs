@@ -2,6 +2,9 @@
 
 use std::cmp::Ordering;
 
+use num_bigint::BigInt;
+use num_traits::ToPrimitive as _;
+
 /// Most digits printed in decimal; larger numbers are printed in hexadecimal.
 const DECIMAL_BYTES_MAX: usize = 16;
 
@@ -61,6 +64,22 @@ impl Int {
         let mut bytes = vec![0; exponent / 8];
         bytes.extend_from_slice(&signed.to_le_bytes());
         Some(Self::from_le_bytes(&bytes))
+    }
+
+    /// The nearest float, infinite beyond all floats.
+    pub(crate) fn to_f64(&self) -> f64 {
+        match self.to_i128() {
+            Some(value) => value as f64,
+            None => BigInt::from_signed_bytes_le(&self.0).to_f64().unwrap_or(f64::NAN),
+        }
+    }
+
+    /// From decimal digits with a sign before them, or none.
+    pub(crate) fn from_decimal(digits: &str) -> Option<Self> {
+        let plain = digits.strip_prefix('-').unwrap_or(digits);
+        let only_digits = !plain.is_empty() && plain.bytes().all(|byte| byte.is_ascii_digit());
+        let int: BigInt = only_digits.then(|| digits.parse().ok())??;
+        Some(Self::from_le_bytes(&int.to_signed_bytes_le()))
     }
 
     /// Decimal where it is short, hexadecimal where it is not.

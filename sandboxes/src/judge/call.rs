@@ -1,53 +1,53 @@
 //! Tests that are calls: the host holds the expected values and compares.
 
 use super::Outcome;
+use super::cases::Cases;
 use super::player::{Player, Reply};
-use crate::data::{Value, encode, expected_eq, from_json, repr};
-use crate::verdict::{PolicyErrorReason, TestCase, Verdict};
+use crate::data::{Value, encode, from_json, repr, values_equal};
+use crate::verdict::{PolicyErrorReason, TestCase, ValueRule, Verdict};
 
 /// Characters of a value shown in a verdict.
 const REPR_MAX: usize = 400;
 
-/// Calls every case, whether or not an earlier one held; the verdict names the first that did not.
-pub(super) fn run(player: &mut Player, entry_point: &str, cases: &[TestCase]) -> Outcome {
-    let declared = u32::try_from(cases.len()).unwrap_or(u32::MAX);
-    let mut outcome = Outcome { verdict: Verdict::Passed, declared, executed: 0, passed: 0, cases: Vec::new() };
-    for (index, case) in cases.iter().enumerate() {
-        let got = match player.ask(job(entry_point, case)) {
-            Ok(Reply::Value(got)) => got,
+/// Calls every case, whether or not an earlier one held or raised; the verdict names the first that did not hold. A limit
+/// reached, or an interpreter left, ends them all.
+pub(super) fn run(player: &mut Player, entry_point: &str, cases: &[TestCase], rule: ValueRule) -> Outcome {
+    let mut seen = Cases::new(cases.iter().map(|case| case.public));
+    let mut fuel = player.fuel_used();
+    for case in cases {
+        let (job, expected) = match (job(entry_point, case), from_json(&case.expected)) {
+            (Ok(job), Ok(expected)) => (job, expected),
+            (Err(detail), _) | (_, Err(detail)) => return seen.stopped(Verdict::TaskError { detail }),
+        };
+        let reply = player.ask(job);
+        let used = player.fuel_used() - fuel;
+        fuel += used;
+        match reply {
+            Ok(Reply::Value(got)) if values_equal(rule, &got, &expected) => seen.passed(used),
+            Ok(Reply::Value(got)) => {
+                let (expected, got) = (repr(&expected, REPR_MAX), repr(&got, REPR_MAX));
+                seen.failed(expected, got, used);
+            }
             Ok(Reply::Raised { text, .. }) => {
-                outcome.verdict = player.fail(PolicyErrorReason::Runtime, text).into_verdict();
-                return outcome;
+                player.note_exception();
+                seen.error(PolicyErrorReason::Runtime, text, used);
             }
             Ok(Reply::Crossed(_) | Reply::Other(_)) => {
-                outcome.verdict = player.broken().into_verdict();
-                return outcome;
+                let verdict = player.broken().into_verdict();
+                return seen.ended(verdict, used);
             }
-            Err(fault) => {
-                outcome.verdict = fault.into_verdict();
-                return outcome;
-            }
-        };
-        outcome.executed += 1;
-        let expected = from_json(&case.expected);
-        if expected_eq(&got, &expected) {
-            outcome.passed += 1;
-        } else if outcome.verdict == Verdict::Passed {
-            outcome.verdict = Verdict::Failed {
-                test: format!("case {}", index + 1),
-                expected: repr(&expected, REPR_MAX),
-                got: repr(&got, REPR_MAX),
-            };
+            Err(fault) => return seen.ended(fault.into_verdict(), used),
         }
     }
-    outcome
+    seen.finish()
 }
 
-fn job(entry_point: &str, case: &TestCase) -> Vec<u8> {
-    encode(&Value::Tuple(vec![
+fn job(entry_point: &str, case: &TestCase) -> Result<Vec<u8>, String> {
+    let arguments = case.args.iter().map(from_json).collect::<Result<_, _>>()?;
+    Ok(encode(&Value::Tuple(vec![
         Value::str("call"),
         Value::str(entry_point),
-        Value::Tuple(case.args.iter().map(from_json).collect()),
+        Value::Tuple(arguments),
         Value::Dict(Vec::new()),
-    ]))
+    ])))
 }

@@ -149,6 +149,11 @@ impl Player {
         self.fail(PolicyErrorReason::Runtime, text)
     }
 
+    /// Records that a call raised, after which others may still be made.
+    pub(super) fn note_exception(&mut self) {
+        self.end = End::Exception;
+    }
+
     /// The harness in the player does not answer as written: only the code beside it can have done that.
     pub(super) fn broken(&mut self) -> Fault {
         self.fail(PolicyErrorReason::Runtime, "the code under test broke its own interpreter".into())
