@@ -118,13 +118,24 @@ fn a_caught_memory_error_is_the_programs_own_business() {
 
 #[test]
 fn printing_for_ever_hits_the_output_limit() {
+    let limits = Limits { output_bytes: 65536, output_kept_bytes: 65536, ..Limits::default() };
+    let run = |source: &str| run_within(source, &limits);
     let ended = run("while True: print('spam')");
-    assert_eq!((ended.end, ended.stdout.len()), (End::OutputLimit, Limits::default().output_bytes));
+    assert_eq!((ended.end, ended.stdout.len()), (End::OutputLimit, 65536));
     let ended = run("import sys\nwhile True: sys.stderr.write('spam\\n')");
-    assert_eq!((ended.end, ended.stderr.len()), (End::OutputLimit, Limits::default().output_bytes));
+    assert_eq!((ended.end, ended.stderr.len()), (End::OutputLimit, 65536));
     let ended = run("print('x' * 65535)");
     assert_eq!((ended.end, ended.stdout.len()), (End::Exited, 65536));
     assert_eq!(run("print('x' * 65536)").end, End::OutputLimit);
+}
+
+#[test]
+fn of_a_long_output_the_head_and_the_tail_are_kept() {
+    let ended = run("print('a' * 40000)\nprint('b' * 40000)");
+    let text = String::from_utf8(ended.stdout).unwrap();
+    assert_eq!(ended.end, End::Exited);
+    assert!(text.starts_with("aaaa") && text.ends_with("bbb\n"), "{} bytes", text.len());
+    assert!(text.contains("\n… 14466 bytes cut …\n"), "{:?}", text.find('…').map(|at| &text[at..at + 30]));
 }
 
 #[test]

@@ -185,9 +185,9 @@ fn rows() -> Vec<Row> {
             peers: ["n/a", "n/a", "n/a", "n/a", "n/a", "-", "P", "n/a", "n/a"],
             trials: three_ways(
                 "import pytest\ndef add(a, b): return -1\ndef test_add(): assert True\n",
-                "failed",
-                "failed",
-                "failed",
+                "runtime",
+                "runtime",
+                "runtime",
             ),
         },
         Row {

@@ -50,7 +50,7 @@ fn the_first_case_that_does_not_hold_is_named_and_the_others_are_run() {
     let judgement = stdio("n = int(input())\nprint(n * 2 if n != 20 else 'forty')", &DOUBLE);
     assert_eq!(
         judgement.verdict,
-        Verdict::Failed { test: "case 2".into(), expected: "40".into(), got: "forty".into() }
+        Verdict::Failed { test: "case 2".into(), expected: "line 1: \"40\"".into(), got: "line 1: \"forty\"".into() }
     );
     assert_eq!(outcomes(&judgement), [CaseOutcome::Passed, CaseOutcome::Failed, CaseOutcome::Passed]);
     assert_eq!((judgement.tests_executed, judgement.tests_passed), (3, 2));
