@@ -11,7 +11,7 @@ use crate::verdict::{JudgeRequest, Judgement};
 
 /// Runs programs in this process. Cheap to clone; any number of threads may call, each runs its own instance.
 ///
-/// At most [`crate::INSTANCES_MAX`] instances live at once; one more is an [`End::HostError`].
+/// At most [`crate::INSTANCES_MAX`] instances live at once; one more is an [`End::HostError`](crate::End::HostError).
 #[derive(Clone)]
 pub struct LocalSandbox {
     snapshot: Snapshot,
