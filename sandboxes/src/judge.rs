@@ -8,6 +8,8 @@ mod assert;
 mod border;
 mod call;
 mod cases;
+mod checker;
+mod files;
 mod frozen;
 mod player;
 mod runs;
@@ -54,11 +56,8 @@ pub(crate) fn judge(engine: &Engine, request: &JudgeRequest) -> Judgement {
     }
     let mut judgement = match &request.tests {
         Tests::Answer { expected, from, rule } => bare(answer::run(&request.code, expected, from, *rule), End::Exited),
-        Tests::Stdio { cases, rule, checker: None } => stdio::run(engine, request, cases, *rule),
-        Tests::Stdio { checker: Some(_), .. } | Tests::Files { .. } => {
-            let detail = request.tests.check().err().unwrap_or_default();
-            bare(Outcome::before_tests(Verdict::TaskError { detail }, declared), End::HostError)
-        }
+        Tests::Stdio { cases, rule, checker } => stdio::run(engine, request, cases, *rule, checker.as_ref()),
+        Tests::Files { stdin, files, expected, rule } => files::run(engine, request, (stdin, files), expected, *rule),
         Tests::Assert { .. } | Tests::Call { .. } | Tests::Unit { .. } => with_player(engine, request),
     };
     judgement.wall_us = u64::try_from(started.elapsed().as_micros()).unwrap_or(u64::MAX);

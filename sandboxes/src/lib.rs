@@ -5,7 +5,8 @@
 //! Reading order: [`program`] (what runs, what came of it) → [`verdict`] (how it is tested, what may become a reward) →
 //! [`sandbox`] (who runs it) → [`image`] (what an interpreter is made of) → [`snapshot`] (an interpreter that has
 //! started, on disk) → [`local`] (the sandbox of this process). Below them, private: `engine` (how Wasmtime is set up),
-//! `guest` (one live instance, and the harness inside it), `wasi` (all that a guest can reach), `data` (plain values
+//! `guest` (one live instance, and the harness inside it), `wasi` (all that a guest can reach), `workspace` (its
+//! files), `data` (plain values
 //! that cross), `run` (a program), `judge` (tests and verdicts).
 
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "tests"))]
@@ -25,6 +26,7 @@ mod judge;
 mod run;
 mod text_or_bytes;
 mod wasi;
+mod workspace;
 
 pub use engine::INSTANCES_MAX;
 pub use image::{ImageSpec, PYTHON};

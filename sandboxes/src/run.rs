@@ -7,25 +7,44 @@ use crate::program::{End, Execution, Limits, Program};
 
 /// Runs a program. The streams are whole, up to [`Limits::output_bytes`]: whoever hands them on keeps what they may.
 pub(crate) fn run_program(engine: &Engine, program: &Program, limits: &Limits) -> Execution {
+    if program.stdin.len() > limits.stdin_bytes {
+        let (given, most) = (program.stdin.len(), limits.stdin_bytes);
+        return Execution::refused(format!("standard input has {given} bytes, `stdin_bytes` allows {most}"));
+    }
     let mut guest = match Guest::new(engine, limits, program.seed) {
         Ok(guest) => guest,
         Err(error) => return Execution::refused(format!("no instance: {error:#}")),
     };
+    if let Err(refused) = guest.workspace().put(&program.files) {
+        return Execution::refused(refused);
+    }
     guest.set_stdin(program.stdin.clone());
     let job = Value::Tuple(vec![
         Value::str("program"),
         Value::Int(Int::from(i128::from(program.seed))),
         Value::str(&String::from_utf8_lossy(&program.source)),
+        Value::Tuple(program.arguments.iter().map(|argument| Value::str(argument)).collect()),
     ]);
     let ended = guest.turn(encode(&job));
-    let (end, exit, detail) = ending(ended, guest.memory_denied());
+    let (mut end, exit, mut detail) = ending(ended, guest.memory_denied());
+    if end == End::Exception && guest.workspace().exceeded {
+        end = End::WorkspaceLimit;
+    }
+    let files = match guest.workspace().collect(&program.collect, limits.result_bytes) {
+        Ok(files) => files,
+        Err(refused) if matches!(end, End::Exited | End::Exception) => {
+            (end, detail) = (End::WorkspaceLimit, refused);
+            Vec::new()
+        }
+        Err(_) => Vec::new(),
+    };
     let (stdout, stderr) = guest.take_output();
     Execution {
         end,
         exit,
         stdout,
         stderr,
-        files: Vec::new(),
+        files,
         fuel_used: guest.fuel_used(),
         start_us: guest.start_us(),
         wall_us: u64::try_from(guest.wall().as_micros()).unwrap_or(u64::MAX),

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::data::from_json;
 use crate::program::{End, File, Limits};
+use crate::workspace::check_path;
 
 /// How a completion is tested.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -117,7 +118,7 @@ pub struct Checker {
     /// Its source. It is called with three arguments, files of its workspace: `input.txt expected.txt output.txt`.
     ///
     /// It says yes by leaving with status 0 and a first word on standard output that is `1`, `1.0`, `ok`, `yes`, `true`, `accepted` or
-    /// `correct`, no by `0`, `0.0`, `no`, `false`, `wrong` or `incorrect` (in any case). Anything else is the task's fault.
+    /// `correct`, no by `0`, `0.0`, `no`, `false`, `wrong` or `incorrect` (in any case, a mark after it not counted). Anything else is the task's fault.
     pub source: String,
 }
 
@@ -385,15 +386,17 @@ impl Tests {
                     ValueRule::PyEq | ValueRule::Unordered | ValueRule::Set => Ok(()),
                 }
             }
-            Self::Stdio { checker: Some(_), .. } => Err(
-                "`tests.checker`: programs that check an output need a workspace, which is not built yet: use a `rule`"
-                    .into(),
-            ),
             Self::Stdio { rule: TextRule::Float { absolute, relative }, .. } => tolerances(&[*absolute, *relative]),
             Self::Answer { rule: AnswerRule::Number { tolerance }, .. } => tolerances(&[*tolerance]),
-            Self::Files { .. } => {
-                Err("`tests.kind` is `files`: tests of files need a workspace, which is not built yet: use `stdio`"
-                    .into())
+            Self::Files { files, expected, rule, .. } => {
+                let named = [("files", files), ("expected", expected)];
+                for (key, file) in named.iter().flat_map(|(key, list)| list.iter().map(move |file| (key, file))) {
+                    check_path(&file.path).map_err(|fault| format!("`tests.{key}`: {fault}"))?;
+                }
+                match rule {
+                    TextRule::Float { absolute, relative } => tolerances(&[*absolute, *relative]),
+                    _ => Ok(()),
+                }
             }
             Self::Assert { .. } | Self::Unit { .. } | Self::Stdio { .. } | Self::Answer { .. } => Ok(()),
         }

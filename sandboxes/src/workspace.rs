@@ -9,14 +9,20 @@ mod tree;
 
 use std::sync::Arc;
 
-pub(crate) use open::{Listed, Open, Stream};
-pub(crate) use tree::{Kind, Stat, Times, Workspace};
+pub(crate) use open::{How, Listed, Open, ROOT_DESCRIPTOR, Stream};
+use tree::Kind;
+pub(crate) use tree::{Stat, Workspace};
 
 use crate::program::{File, Limits};
 use crate::wasi::Library;
 
 /// The directory programs start in; [`crate::File::path`] is relative to it.
 pub(crate) const WORK: &str = "/work";
+
+/// Fuel of one name walked, one entry listed: about what the host's work on it takes, in nanoseconds.
+const STEP_FUEL: u64 = 50;
+/// Bytes the host fills or moves for one unit of fuel.
+const BYTES_PER_FUEL: u64 = 4;
 
 /// Why an operation was refused. The numbers are WASI preview 1's (`errno`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -100,7 +106,7 @@ impl Workspace {
     fn put_one(&mut self, file: &File) -> Result<(), Refused> {
         let path = format!("{WORK}/{}", file.path);
         for (at, _) in path.match_indices('/').skip(2) {
-            match self.create_directory(tree::ROOT, path[..at].as_bytes(), 0) {
+            match self.create_directory(tree::ROOT, &path.as_bytes()[..at], 0) {
                 Ok(()) | Err(Refused::Exists) => {}
                 Err(refused) => return Err(refused),
             }
@@ -136,9 +142,8 @@ impl Workspace {
                     found.insert(path, bytes);
                 }
                 Some(Kind::Directory(entries)) => {
-                    let inside = |(name, node): (&Vec<u8>, &usize)| {
-                        (format!("{path}/{}", String::from_utf8_lossy(name)), *node)
-                    };
+                    let inside =
+                        |(name, node): (&Vec<u8>, &usize)| (format!("{path}/{}", String::from_utf8_lossy(name)), *node);
                     left.extend(entries.iter().map(inside));
                 }
                 _ => {}

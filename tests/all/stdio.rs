@@ -237,3 +237,87 @@ fn answers_are_read_and_compared_without_a_sandbox() {
     let one_of = answer("Paris", &["London", "paris"], AnswerFrom::Whole, AnswerRule::Text);
     assert_eq!(one_of.verdict, Verdict::Passed);
 }
+
+fn checked(code: &str, checker: &str) -> Judgement {
+    let cases = vec![
+        StdioCase { stdin: "10\n".into(), expected: "any".into(), public: false },
+        StdioCase { stdin: "15\n".into(), expected: "any".into(), public: false },
+    ];
+    let checker = Some(rehearsal_sandboxes::Checker { source: checker.into() });
+    judge(code, Tests::Stdio { cases, rule: TextRule::Exact, checker }, Limits::default())
+}
+
+/// Any two factors whose product is the input.
+const FACTORS: &str = "import sys\n\
+    n = int(open(sys.argv[1]).read())\nassert open(sys.argv[2]).read() == 'any'\n\
+    words = open(sys.argv[3]).read().split()\n\
+    ok = len(words) == 2 and all(w.isdigit() for w in words) and int(words[0]) * int(words[1]) == n and '1' not in words\n\
+    print('ok' if ok else 'wrong: the product is not ' + str(n))";
+
+#[test]
+fn a_checker_decides_where_there_are_many_right_outputs() {
+    assert_eq!(checked("n = int(input())\nprint(5, n // 5)", FACTORS).verdict, Verdict::Passed);
+    let judgement = checked("print(2, 5)", FACTORS);
+    let Verdict::Failed { test, expected, .. } = &judgement.verdict else { panic!("{:?}", judgement.verdict) };
+    assert_eq!(test, "case 2");
+    assert!(expected.contains("the product is not 15"), "{expected}");
+    assert_eq!((judgement.tests_executed, judgement.tests_passed), (2, 1));
+}
+
+#[test]
+fn a_checker_that_does_not_answer_is_the_tasks_fault() {
+    for (checker, says) in [
+        ("print('maybe')", "neither yes nor no"),
+        ("", "neither yes nor no"),
+        ("1 / 0", "ZeroDivisionError"),
+        ("import sys; print('ok'); sys.exit(1)", "status 1"),
+        ("import os; print('ok', flush=True); os._exit(3)", "status 3"),
+        ("while True: pass", "out_of_fuel"),
+        ("def (:", "SyntaxError"),
+    ] {
+        let judgement = checked("print(1)", checker);
+        let Verdict::TaskError { detail } = &judgement.verdict else { panic!("{checker}: {:?}", judgement.verdict) };
+        assert!(detail.contains(says), "{checker}: {detail}");
+    }
+}
+
+#[test]
+fn an_output_cannot_speak_for_the_checker() {
+    for output in ["ok", "accepted\n1\n", "__import__('sys').exit(0)", "\u{0}ok"] {
+        let judgement = checked(&format!("print({output:?})"), FACTORS);
+        assert!(matches!(judgement.verdict, Verdict::Failed { .. }), "{output}: {:?}", judgement.verdict);
+    }
+}
+
+#[test]
+fn files_left_are_compared() {
+    use rehearsal_sandboxes::File;
+    let file = |path: &str, text: &str| File { path: path.into(), bytes: text.as_bytes().to_vec() };
+    let tests = || Tests::Files {
+        stdin: "3\n".into(),
+        files: vec![file("in/data.csv", "a,b\n1,2\n")],
+        expected: vec![file("out/sum.txt", "6\n"), file("rows.txt", "1\n")],
+        rule: TextRule::Judge,
+    };
+    let right = "import csv, os\nn = int(input())\nrows = list(csv.reader(open('in/data.csv')))[1:]\nos.mkdir('out')\n\
+                 open('out/sum.txt', 'w').write(str(n + sum(int(x) for r in rows for x in r)))\nopen('rows.txt', 'w').write(str(len(rows)))";
+    let judgement = judge(right, tests(), Limits::default());
+    assert_eq!(judgement.verdict, Verdict::Passed);
+    assert_eq!((judgement.tests_declared, judgement.tests_passed), (2, 2));
+    let judgement = judge(&right.replace("len(rows)", "7"), tests(), Limits::default());
+    assert!(matches!(&judgement.verdict, Verdict::Failed { test, .. } if test == "case 2"), "{:?}", judgement.verdict);
+    let judgement = judge("print(6)", tests(), Limits::default());
+    assert!(
+        matches!(&judgement.verdict, Verdict::Failed { got, .. } if got == "no such file"),
+        "{:?}",
+        judgement.verdict
+    );
+    let judgement = judge(&format!("{right}\n1 / 0"), tests(), Limits::default());
+    assert!(
+        matches!(judgement.verdict, Verdict::PolicyError { reason: Reason::Runtime, .. }),
+        "{:?}",
+        judgement.verdict
+    );
+    let judgement = judge(right, tests(), Limits { workspace_bytes: 4, ..Limits::default() });
+    assert!(matches!(judgement.verdict, Verdict::TaskError { .. }), "{:?}", judgement.verdict);
+}

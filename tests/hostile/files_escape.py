@@ -1,12 +1,16 @@
-# tries: leaves the workspace by relative and absolute paths
-# channel: call assert unit
+# tries: leaves the workspace by every path it can think of
+# channel: call assert
 # expected: failed
 import os
+
+WAYS = ["/etc/passwd", "../../../../etc/passwd", "/proc/self/environ", "/dev/mem", "//etc/passwd", "/work/../../etc/passwd", "/usr/../etc/passwd", "/usr/local/lib/../../../etc/passwd"]
+os.symlink("/../../etc/passwd", "/work/way")
+
+
 def add(a, b):
-    for name in ('../../etc/passwd', '/etc/shadow', '/root/.ssh/id_rsa', '/../../../etc/hostname', '//etc/passwd'):
+    for way in WAYS + ["/work/way"]:
         try:
-            open(name).read()
-            return 3
+            return open(way).read()
         except OSError:
             pass
-    return 17
+    return -1

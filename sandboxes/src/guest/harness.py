@@ -332,10 +332,15 @@ def _one_line(error):
     return f"{type(error).__name__}: {text}"[:TEXT_MAX] if text else type(error).__name__
 
 
+def _remember(source, name):
+    """Lets tracebacks show the lines of a source that is no file."""
+    linecache.cache[name] = (len(source), None, source.splitlines(True), name)
+
+
 def _trace(error, source, name):
     """The traceback below the harness's own frames, as the interpreter would print it."""
     try:
-        linecache.cache[name] = (len(source), None, source.splitlines(True), name)
+        _remember(source, name)
         trace = error.__traceback__
         while trace is not None and trace.tb_frame.f_code.co_filename == "<harness>":
             trace = trace.tb_next
@@ -367,10 +372,13 @@ def _raised(error, source, name):
 # --- Programs on their own, and the player's half of a judgement ---
 
 
-def program(seed, source, *more):
-    """Runs a program as `__main__`."""
+def program(seed, source, arguments=()):
+    """Runs a program as `__main__`, in the directory of its files."""
     _seed(seed)
+    sys.argv[:] = ["program.py", *arguments]
+    sys.path.insert(0, "/work")
     space = _module("__main__")
+    _remember(source, "<program>")
     try:
         exec(compile(source, "<program>", "exec"), space)
         answer = ("end",)
@@ -392,6 +400,7 @@ def load(seed, source, entry_point, module="solution"):
     """Runs the code under test as a module and says whether it defines the entry point, where there is one."""
     _seed(seed)
     _player["source"] = source
+    _remember(source, "<solution>")
     try:
         code = compile(source, "<solution>", "exec")
     except BaseException as error:

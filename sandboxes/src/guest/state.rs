@@ -7,6 +7,7 @@ use wasmtime::{Caller, Memory, ResourceLimiter};
 
 use crate::program::Limits;
 use crate::wasi::Library;
+use crate::workspace::Workspace;
 
 /// Nanoseconds since the epoch at which every guest starts: 2025-01-01T00:00:00Z.
 const CLOCK_START_NS: u64 = 1_735_689_600_000_000_000;
@@ -50,6 +51,10 @@ pub(crate) struct MemoryLimiter {
     pub(crate) max: usize,
     /// Largest linear memory reached, bytes.
     pub(crate) peak: usize,
+    /// Elements that all tables together may still gain.
+    pub(crate) table_elements: usize,
+    /// Whether the instance exists.
+    pub(crate) running: bool,
     /// Whether a growth was refused.
     pub(crate) denied: bool,
 }
@@ -66,10 +71,8 @@ pub(crate) struct GuestState {
     pub(crate) stdin_read: usize,
     /// Bytes allowed on each stream.
     pub(crate) output_limit: usize,
-    /// The read-only standard library.
-    pub(crate) library: Arc<Library>,
-    /// Positions of open files, by descriptor.
-    pub(crate) files: Vec<Option<crate::wasi::OpenFile>>,
+    /// Its files and descriptors.
+    pub(crate) workspace: Workspace,
     /// State of the generator behind `random_get`.
     pub(crate) entropy: u64,
     /// Fuel given so far: the virtual clock runs on the fuel used.
@@ -96,14 +99,19 @@ impl GuestState {
         let extra = usize::try_from(limits.memory_bytes).unwrap_or(usize::MAX);
         Self {
             memory: None,
-            limiter: MemoryLimiter { max: image_bytes.saturating_add(extra), peak: image_bytes, denied: false },
+            limiter: MemoryLimiter {
+                max: image_bytes.saturating_add(extra),
+                peak: image_bytes,
+                table_elements: limits.table_elements as usize,
+                running: false,
+                denied: false,
+            },
             stdout: Capture::default(),
             stderr: Capture::default(),
             stdin: Vec::new(),
             stdin_read: 0,
             output_limit: limits.output_bytes,
-            library,
-            files: Vec::new(),
+            workspace: Workspace::for_guest(library, limits),
             entropy: seed,
             fuel_given: limits.fuel,
             slept_ns: 0,
@@ -149,8 +157,16 @@ impl ResourceLimiter for MemoryLimiter {
         Ok(())
     }
 
-    fn table_growing(&mut self, _current: usize, _desired: usize, maximum: Option<usize>) -> wasmtime::Result<bool> {
-        Ok(maximum.is_none_or(|maximum| _desired <= maximum))
+    fn table_growing(&mut self, current: usize, desired: usize, maximum: Option<usize>) -> wasmtime::Result<bool> {
+        // A table's first elements are the image's own: they are there before the guest runs.
+        let more = if self.running { desired.saturating_sub(current) } else { 0 };
+        let allowed = more <= self.table_elements && maximum.is_none_or(|maximum| desired <= maximum);
+        if allowed {
+            self.table_elements -= more;
+        } else {
+            self.denied = true;
+        }
+        Ok(allowed)
     }
 }
 

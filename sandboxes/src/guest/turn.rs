@@ -7,6 +7,7 @@ use wasmtime::{Store, Trap, TypedFunc};
 use super::{Callee, GuestState, Halt, block_on};
 use crate::engine::{Engine, TICK};
 use crate::program::{End, Limits};
+use crate::workspace::Workspace;
 
 /// How a turn ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -50,6 +51,7 @@ impl Guest {
             .ok_or_else(|| wasmtime::Error::msg("the module exports no memory"))?;
         let turn = instance.get_typed_func(&mut store, "turn")?;
         store.data_mut().memory = Some(memory);
+        store.data_mut().limiter.running = true;
         store.set_fuel(limits.fuel)?;
         let start = started.elapsed();
         Ok(Self {
@@ -66,6 +68,11 @@ impl Guest {
     /// Sets what the guest reads from descriptor 0.
     pub(crate) fn set_stdin(&mut self, stdin: Vec<u8>) {
         self.store.data_mut().stdin = stdin;
+    }
+
+    /// The guest's files.
+    pub(crate) fn workspace(&mut self) -> &mut Workspace {
+        &mut self.store.data_mut().workspace
     }
 
     /// Sets who answers the guest's calls through the door.

@@ -20,6 +20,8 @@ pub(super) fn judge_limits(player: &Limits) -> Limits {
         fuel: 20_000_000_000,
         memory_bytes: 1 << 30,
         output_bytes: 1 << 20,
+        // A checker finds a case's input and both outputs in its workspace.
+        workspace_bytes: 512 << 20,
         // The judge waits while the player runs, which has a backstop of its own.
         wall_ms: player.wall_ms.saturating_add(60_000),
         ..Limits::default()

@@ -115,8 +115,8 @@ impl Player {
                 "raised",
                 [_, class @ Value::Str(_), Value::List(bases), Value::Str(_), text @ Value::Str(_), rest @ ..],
             ) if matches!(rest, [] | [Value::Bytes(_)]) && bases.iter().all(|base| matches!(base, Value::Str(_))) => {
-                if self.guest.memory_denied() && class.to_text() == "MemoryError" {
-                    return Err(self.ended(End::OutOfMemory, "memory limit reached (MemoryError)".into()));
+                if let Some(fault) = self.limit_behind(&class.to_text()) {
+                    return Err(fault);
                 }
                 Ok(Reply::Raised { text: text.to_text(), answer: answer.clone() })
             }
@@ -143,10 +143,24 @@ impl Player {
 
     /// Records an exception of the code under test that ended the tests: its line, and its trace.
     pub(super) fn raised(&mut self, line: &str, text: String) -> Fault {
-        if self.guest.memory_denied() && line.starts_with("MemoryError") {
-            return self.ended(End::OutOfMemory, "memory limit reached (MemoryError)".into());
+        let class = line.split(':').next().unwrap_or_default();
+        match self.limit_behind(class) {
+            Some(fault) => fault,
+            None => self.fail(PolicyErrorReason::Runtime, text),
         }
-        self.fail(PolicyErrorReason::Runtime, text)
+    }
+
+    /// The limit that an exception of this class tells of.
+    fn limit_behind(&mut self, class: &str) -> Option<Fault> {
+        match class {
+            "MemoryError" if self.guest.memory_denied() => {
+                Some(self.ended(End::OutOfMemory, "memory limit reached (MemoryError)".into()))
+            }
+            "OSError" if self.guest.workspace().exceeded => {
+                Some(self.ended(End::WorkspaceLimit, "a quota of the workspace was reached (OSError)".into()))
+            }
+            _ => None,
+        }
     }
 
     /// Records that a call raised, after which others may still be made.

@@ -1,15 +1,19 @@
 //! Tests that are runs of the completion as a program: a fresh instance for each, its output compared by the host.
 
 use super::cases::Cases;
+use super::checker::{self, Word};
 use super::runs::Runs;
 use crate::compare::{difference, texts_equal};
 use crate::engine::Engine;
 use crate::program::{End, Execution, Program};
 use crate::run::run_program;
-use crate::verdict::{JudgeRequest, Judgement, PolicyErrorReason, StdioCase, TextRule, Verdict};
+use crate::verdict::{Checker, JudgeRequest, Judgement, PolicyErrorReason, StdioCase, TextRule, Verdict};
 
 /// Classes of Python's that say a program does not compile.
 const SYNTAX: [&str; 3] = ["SyntaxError", "IndentationError", "TabError"];
+
+/// Characters of an output that a checker refused which a verdict shows.
+const SHOWN: usize = 400;
 
 /// How one run ended, short of looking at what it left.
 pub(super) enum RunEnd {
@@ -22,7 +26,13 @@ pub(super) enum RunEnd {
 }
 
 /// Runs every case, whether or not an earlier one held; a limit reached ends them all.
-pub(super) fn run(engine: &Engine, request: &JudgeRequest, cases: &[StdioCase], rule: TextRule) -> Judgement {
+pub(super) fn run(
+    engine: &Engine,
+    request: &JudgeRequest,
+    cases: &[StdioCase],
+    rule: TextRule,
+    checker: Option<&Checker>,
+) -> Judgement {
     let mut seen = Cases::new(cases.iter().map(|case| case.public));
     let mut runs = Runs::default();
     for case in cases {
@@ -41,6 +51,19 @@ pub(super) fn run(engine: &Engine, request: &JudgeRequest, cases: &[StdioCase], 
                 return runs.judgement(seen.ended(verdict, used));
             }
             RunEnd::Badly(reason, detail) => seen.error(reason, detail, used),
+            RunEnd::Well if let Some(checker) = checker => {
+                match checker::ask(engine, request, checker, case, &execution.stdout) {
+                    Ok(Word::Yes) => seen.passed(used),
+                    Ok(Word::No(said)) => {
+                        let got = String::from_utf8_lossy(&execution.stdout).chars().take(SHOWN).collect();
+                        seen.failed(format!("what the checker takes; it says {said:?}"), got, used);
+                    }
+                    Err(verdict) => {
+                        runs.add(execution, held_before);
+                        return runs.judgement(seen.stopped(verdict));
+                    }
+                }
+            }
             RunEnd::Well if texts_equal(rule, &execution.stdout, case.expected.as_bytes()) => seen.passed(used),
             RunEnd::Well => {
                 let (expected, got) = difference(&execution.stdout, case.expected.as_bytes());

@@ -16,7 +16,7 @@ use crate::guest::HARNESS;
 use crate::image::ImageSpec;
 
 /// Changes whenever the meaning of the files changes.
-const FORMAT: u32 = 1;
+const FORMAT: u32 = 2;
 /// How often a wait looks again.
 const POLL: Duration = Duration::from_millis(200);
 

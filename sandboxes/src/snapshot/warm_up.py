@@ -7,6 +7,7 @@ import _host
 import _reactor
 
 sys.stdout.reconfigure(line_buffering=True)
+os.chdir("/work")
 _harness = types.ModuleType("_rehearsal")
 exec(compile(_host.call(b"J"), "<harness>", "exec"), _harness.__dict__)
 
@@ -73,6 +74,7 @@ def _rehearse():
     door, harness._host = harness._host, _loopback(harness)
     harness.program(0, "print('warm')\nimport json\nx = [json.dumps({'a': [1, 2.5]}) for _ in range(20)]\n")
     harness.program(0, "raise ValueError('warm')")
+    harness.program(0, "with open('warm.txt', 'w') as f: f.write('x')\nprint(open('warm.txt').read())\nimport os\nos.remove('warm.txt')\n")
     harness.load(0, _CODE, "f")
     for _ in range(20):
         frame = harness.encode(harness.call("f", (2**70,), {}))
@@ -90,6 +92,11 @@ def _rehearse():
     harness.shared(b"", "assert f(1)[0] == 2", "f")
     harness._player.clear()
     harness._host = door
+    sys.argv[:] = []
+    harness.linecache.clearcache()
+    while "/work" in sys.path:
+        sys.path.remove("/work")
+    sys.path_importer_cache.pop("/work", None)
     for name in ("__main__", "solution", "tests", "pytest"):
         sys.modules.pop(name, None)
 

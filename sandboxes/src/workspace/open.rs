@@ -1,7 +1,7 @@
 //! Open files: descriptors and their positions.
 
-use super::Refused;
 use super::tree::{Kind, ROOT, Stat, Workspace};
+use super::{Refused, STEP_FUEL};
 
 /// The descriptor of the root, which the guest finds open.
 pub(crate) const ROOT_DESCRIPTOR: usize = 3;
@@ -27,8 +27,8 @@ pub(crate) struct OpenNode {
     pub(crate) node: usize,
     pub(crate) position: u64,
     pub(crate) append: bool,
-    pub(super) readable: bool,
-    pub(super) writable: bool,
+    pub(crate) readable: bool,
+    pub(crate) writable: bool,
     /// A directory's entries as they were when its reading began.
     listing: Vec<Listed>,
 }
@@ -57,14 +57,8 @@ pub(crate) struct How {
 impl Workspace {
     /// The descriptors every guest starts with.
     pub(super) fn first_descriptors() -> Vec<Option<Open>> {
-        let root = OpenNode {
-            node: ROOT,
-            position: 0,
-            append: false,
-            readable: true,
-            writable: false,
-            listing: Vec::new(),
-        };
+        let root =
+            OpenNode { node: ROOT, position: 0, append: false, readable: true, writable: false, listing: Vec::new() };
         let streams = [Stream::Input, Stream::Output, Stream::Error].map(|stream| Some(Open::Stream(stream)));
         streams.into_iter().chain([Some(Open::Node(root))]).collect()
     }
@@ -117,7 +111,7 @@ impl Workspace {
             Kind::File(_) | Kind::Library | Kind::Null => None,
         };
         let index = self.room_for_descriptor()?;
-        if how.truncate {
+        if how.truncate && stream.is_none() {
             self.set_size(node, 0, now)?;
         }
         let open = match stream {
@@ -243,6 +237,7 @@ impl Workspace {
         let directory = self.directory(descriptor)?;
         if cookie == 0 {
             let listing = self.entries(directory);
+            self.work += listing.len() as u64 * STEP_FUEL;
             self.open_node(descriptor)?.listing = listing;
         }
         let listing = &self.open_node(descriptor)?.listing;

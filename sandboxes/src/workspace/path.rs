@@ -1,7 +1,7 @@
 //! Paths: from bytes to nodes.
 
 use super::tree::{Kind, Node, ROOT, Workspace};
-use super::Refused;
+use super::{Refused, STEP_FUEL};
 
 /// Links followed on one way.
 const LINKS_MAX: u32 = 40;
@@ -20,9 +20,19 @@ pub(crate) struct Place {
 }
 
 impl Workspace {
-    /// The node a path names, from `base`.
-    pub(crate) fn find(&self, base: usize, path: &[u8], follow: bool) -> Result<usize, Refused> {
-        let place = self.walk(base, path, follow)?;
+    /// The node a path names, from `base`. For the guest: the way there is work.
+    pub(crate) fn locate(&mut self, base: usize, path: &[u8], follow: bool) -> Result<usize, Refused> {
+        let place = self.place(base, path, follow)?;
+        self.there(&place)
+    }
+
+    /// The node a path names, from `base`. For the host.
+    pub(super) fn find(&self, base: usize, path: &[u8], follow: bool) -> Result<usize, Refused> {
+        let place = self.walk(base, path, follow, &mut 0)?;
+        self.there(&place)
+    }
+
+    fn there(&self, place: &Place) -> Result<usize, Refused> {
         let node = place.node.ok_or(Refused::NotFound)?;
         if place.slash && !matches!(self.kind(node), Some(Kind::Directory(_))) {
             return Err(Refused::NotDirectory);
@@ -32,14 +42,16 @@ impl Workspace {
 
     /// The place a path names; its last name need not be there. `follow` says whether a link there is followed.
     pub(super) fn place(&mut self, base: usize, path: &[u8], follow: bool) -> Result<Place, Refused> {
-        let place = self.walk(base, path, follow);
+        let mut steps = 0;
+        let place = self.walk(base, path, follow, &mut steps);
+        self.work += steps * STEP_FUEL;
         if place.as_ref().is_err_and(|refused| *refused == Refused::NameTooLong) {
             self.exceeded = true;
         }
         place
     }
 
-    fn walk(&self, base: usize, path: &[u8], follow: bool) -> Result<Place, Refused> {
+    fn walk(&self, base: usize, path: &[u8], follow: bool, steps: &mut u64) -> Result<Place, Refused> {
         if path.is_empty() {
             return Err(Refused::NotFound);
         }
@@ -64,6 +76,7 @@ impl Workspace {
             let Some(name) = left.pop() else {
                 return Ok(Place { parent: at, name: Vec::new(), node: Some(at), slash });
             };
+            *steps += 1;
             if name == b".." {
                 at = *parent;
                 continue;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::open::{Listed, Open, Stream};
 use super::path::Place;
-use super::{Quotas, Refused};
+use super::{BYTES_PER_FUEL, Quotas, Refused, STEP_FUEL};
 use crate::wasi::Library;
 
 /// The root's node.
@@ -88,6 +88,8 @@ pub(crate) struct Workspace {
     files: u32,
     /// Whether a quota was ever met.
     pub(crate) exceeded: bool,
+    /// What the guest is to be charged for, in fuel: names walked, entries listed, bytes moved.
+    pub(crate) work: u64,
     library: Arc<Library>,
 }
 
@@ -108,6 +110,7 @@ impl Workspace {
             bytes: 0,
             files: 0,
             exceeded: false,
+            work: 0,
             library,
         };
         made.image_node(ROOT, b"", Kind::Directory(BTreeMap::new()), true);
@@ -155,6 +158,11 @@ impl Workspace {
 
     pub(super) fn is_read_only(&self, node: usize) -> bool {
         self.node(node).is_none_or(|node| node.read_only)
+    }
+
+    /// Most bytes of a path.
+    pub(crate) fn path_bytes(&self) -> usize {
+        self.quotas.path_bytes
     }
 
     /// What is known of a node.
@@ -339,14 +347,17 @@ impl Workspace {
         self.take_bytes(end.saturating_sub(size))?;
         let (from, to) = (to_index(position)?, to_index(end)?);
         let found = self.node_mut(node)?;
+        let mut zeroed = 0;
         if let Kind::File(bytes) = &mut found.kind {
             if bytes.len() < to {
+                zeroed = from.saturating_sub(bytes.len());
                 bytes.resize(to, 0);
             }
             bytes[from..to].copy_from_slice(new);
         }
         found.times.modification = now;
         found.times.change = now;
+        self.work += zeroed as u64 / BYTES_PER_FUEL;
         Ok(end)
     }
 
@@ -359,6 +370,7 @@ impl Workspace {
         };
         self.take_bytes(size.saturating_sub(before))?;
         self.bytes -= before.saturating_sub(size);
+        self.work += size / BYTES_PER_FUEL;
         let size = to_index(size)?;
         let found = self.node_mut(node)?;
         if let Kind::File(bytes) = &mut found.kind {
@@ -537,14 +549,16 @@ impl Workspace {
     }
 
     /// Levels of a tree: 1 for a file.
-    fn height(&self, node: usize) -> usize {
-        let (mut tallest, mut left) = (0, vec![(node, 1)]);
+    fn height(&mut self, node: usize) -> usize {
+        let (mut tallest, mut left, mut seen) = (0, vec![(node, 1)], 0);
         while let Some((node, level)) = left.pop() {
+            seen += 1;
             tallest = tallest.max(level);
             if let Some(Kind::Directory(entries)) = self.kind(node) {
                 left.extend(entries.values().map(|inside| (*inside, level + 1)));
             }
         }
+        self.work += seen * STEP_FUEL;
         tallest
     }
 }
