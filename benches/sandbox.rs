@@ -39,6 +39,17 @@ fn main() -> Result<()> {
     for threads in [1, 2] {
         println!("{threads} thread(s): {:.0} programs/s", throughput(&sandbox, threads, runs)?);
     }
+    let mut rates = Vec::new();
+    for processes in [1, 2] {
+        let program = env!("CARGO_BIN_EXE_rehearsal").into();
+        let workers: Arc<dyn Sandbox> =
+            Arc::new(prepare::worker_sandbox(&Home::open()?, "python", program, processes, &Quiet)?);
+        // Starts them all.
+        throughput(&workers, processes, 50 * processes)?;
+        rates.push(throughput(&workers, processes, runs)?);
+        println!("{processes} worker process(es): {:.0} programs/s", rates[processes - 1]);
+    }
+    println!("two workers against one: {:.2}", rates[1] / rates[0]);
     Ok(())
 }
 

@@ -11,8 +11,30 @@ pub(crate) mod train;
 use std::future::Future;
 use std::io::Write;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use anyhow::{Context, Result, anyhow};
+
+use rehearsal::home::Home;
+use rehearsal::prepare;
+use rehearsal::progress::Show;
+use rehearsal_sandboxes::Sandbox;
+
+/// The sandboxes a command runs its programs in: worker processes of this very binary, or threads.
+pub(crate) fn sandboxes(
+    home: &Home,
+    (image, workers, processes): (&str, usize, bool),
+    show: &dyn Show,
+) -> Result<Arc<dyn Sandbox>> {
+    if !processes {
+        return prepare::sandbox(home, image, show);
+    }
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let workers = if workers == 0 { cores } else { workers };
+    let program =
+        std::env::current_exe().context("cannot find this program's own file, which workers are started from")?;
+    Ok(Arc::new(prepare::worker_sandbox(home, image, program, workers, show)?))
+}
 
 /// Runs a blocking command off the async workers.
 pub(crate) async fn blocking(work: impl FnOnce() -> Result<ExitCode> + Send + 'static) -> Result<ExitCode> {

@@ -77,15 +77,17 @@ fn default_pending() -> usize {
 pub struct SandboxSection {
     /// The image. Default `python`.
     pub image: String,
-    /// Sandbox threads; 0 takes one per core. Default 0.
+    /// Sandboxes that run at once; 0 takes one per core. Default 0.
     pub workers: usize,
+    /// Whether each worker is a process of its own; otherwise they are threads of this one. Default true.
+    pub processes: bool,
     /// Limits of the code under test, where a task has none of its own.
     pub limits: Limits,
 }
 
 impl Default for SandboxSection {
     fn default() -> Self {
-        Self { image: "python".to_owned(), workers: 0, limits: Limits::default() }
+        Self { image: "python".to_owned(), workers: 0, processes: true, limits: Limits::default() }
     }
 }
 

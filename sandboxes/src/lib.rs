@@ -4,7 +4,7 @@
 //!
 //! Reading order: [`program`] (what runs, what came of it) → [`verdict`] (how it is tested, what may become a reward) →
 //! [`sandbox`] (who runs it) → [`image`] (what an interpreter is made of) → [`snapshot`] (an interpreter that has
-//! started, on disk) → [`local`] (the sandbox of this process). Below them, private: `engine` (how Wasmtime is set up),
+//! started, on disk) → [`local`] (the sandbox of this process), [`workers`] (the same in processes of their own). Below them, private: `engine` (how Wasmtime is set up),
 //! `guest` (one live instance, and the harness inside it), `wasi` (all that a guest can reach), `workspace` (its
 //! files), `data` (plain values
 //! that cross), `run` (a program), `judge` (tests and verdicts).
@@ -17,6 +17,7 @@ pub mod program;
 pub mod sandbox;
 pub mod snapshot;
 pub mod verdict;
+pub mod workers;
 
 mod compare;
 mod data;
@@ -38,3 +39,4 @@ pub use verdict::{
     AnswerFrom, AnswerRule, CaseOutcome, CaseReport, Checker, Isolation, JudgeRequest, Judgement, PolicyErrorReason,
     StdioCase, TestCase, Tests, TextRule, ValueRule, Verdict,
 };
+pub use workers::{ProcessSandbox, WorkerSpec, serve_worker};

@@ -80,6 +80,8 @@ pub enum SnapshotError {
 pub struct Snapshot {
     pub(crate) engine: Arc<Engine>,
     pub(crate) image: &'static ImageSpec,
+    /// Names everything the snapshot depends on.
+    pub(crate) key: String,
 }
 
 impl fmt::Debug for Snapshot {
@@ -106,11 +108,12 @@ impl Snapshot {
         let library_path = image.library_path(image_dir);
         let library = Library::open(&library_path, image.library_dir, image.library_name)
             .map_err(|source| SnapshotError::Image { image: image.name, path: library_path, source })?;
+        let key = store::Entry::new(&engine, image, image_dir, cache_dir)?.key().to_owned();
         let module = load(&engine, image, image_dir, cache_dir, progress)?;
         let engine = Engine::new(engine, &module, library)
             .map_err(|error| SnapshotError::Build { image: image.name, detail: format!("{error:#}") })?;
         progress(SnapshotProgress::Ready);
-        Ok(Self { engine: Arc::new(engine), image })
+        Ok(Self { engine: Arc::new(engine), image, key })
     }
 }
 

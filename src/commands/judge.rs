@@ -15,12 +15,12 @@ use rehearsal::config::WORKERS_MAX;
 use rehearsal::home::Home;
 use rehearsal::progress::Show;
 use rehearsal::tasks::{self, TaskLine};
-use rehearsal::{Outcome, RewardRule, Sandbox, Task, prepare};
+use rehearsal::{Outcome, RewardRule, Sandbox, Task};
 use rehearsal_actors::pipeline::evaluator::{blame, checked_outcome};
 use rehearsal_sandboxes::PolicyErrorReason;
 
 use crate::commands::exec::LimitArgs;
-use crate::commands::print_line;
+use crate::commands::{print_line, sandboxes};
 use crate::console::Console;
 
 /// Arguments.
@@ -41,6 +41,9 @@ pub(crate) struct Args {
     /// Sandbox threads; 0 takes one per core.
     #[arg(long, default_value_t = 0)]
     workers: usize,
+    /// Run the sandboxes on threads of this process instead of processes of their own.
+    #[arg(long)]
+    in_process: bool,
     #[command(flatten)]
     limits: LimitArgs,
 }
@@ -84,7 +87,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         bail!("completion {}: there is no task `{}` in {}", at + 1, line.task_id, args.tasks.display());
     }
     let console = Console::new();
-    let sandbox = prepare::sandbox(&Home::open()?, "python", &console)?;
+    let sandbox = sandboxes(&Home::open()?, ("python", args.workers, !args.in_process), &console)?;
     let started = Instant::now();
     let counts = judge_all(args, &tasks, &completions, sandbox.as_ref())?;
     let elapsed = started.elapsed().as_secs_f64();

@@ -12,7 +12,7 @@ use rehearsal::progress::Show;
 use rehearsal::serve::{ServeJob, serve};
 use rehearsal::{http, prepare};
 
-use crate::commands::{print_line, shutdown_signal};
+use crate::commands::{print_line, sandboxes, shutdown_signal};
 use crate::console::Console;
 
 /// Arguments.
@@ -35,7 +35,8 @@ pub(crate) async fn run(args: Args) -> Result<ExitCode> {
     let preparing = tokio::task::spawn_blocking(move || {
         let home = Home::open()?;
         let policy = prepare::policy(&home, &wanted.policy.source, wanted.policy.device, &shown)?;
-        let sandbox = prepare::sandbox(&home, &wanted.sandbox.image, &shown)?;
+        let sandbox =
+            sandboxes(&home, (&wanted.sandbox.image, wanted.sandbox.workers, wanted.sandbox.processes), &shown)?;
         let parts = PolicyParts {
             codec: policy.text(),
             weights: policy.weights(),

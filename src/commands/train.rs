@@ -16,7 +16,7 @@ use rehearsal::run_dir::{RunDir, RunState};
 use rehearsal::train::{TrainEnd, TrainJob, TrainObserver, train};
 use rehearsal::{EngineProgress, StepSummary, http, prepare, tasks};
 
-use crate::commands::shutdown_signal;
+use crate::commands::{sandboxes, shutdown_signal};
 use crate::console::{Console, Watch, activity, step_line};
 
 /// Arguments.
@@ -96,7 +96,7 @@ fn prepare_job(args: &Args, console: &Console) -> Result<TrainJob> {
     let heldout_tasks = tasks::load_split(&recipe.tasks.file, &recipe.tasks.heldout_split, limits)?;
     let home = Home::open()?;
     let policy = prepare::policy(&home, &recipe.policy.source, recipe.policy.device, console)?;
-    let sandbox = prepare::sandbox(&home, &recipe.sandbox.image, console)?;
+    let sandbox = sandboxes(&home, (&recipe.sandbox.image, recipe.sandbox.workers, recipe.sandbox.processes), console)?;
     let mut trainer = policy.learner(recipe.optimizer.clone())?;
     let (run_dir, state) = match resumed {
         None => (RunDir::create(&args.run_dir.clone().map_or_else(|| free_run_dir(&recipe.name), Ok)?, &recipe)?, None),

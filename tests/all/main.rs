@@ -27,4 +27,5 @@ mod stdio;
 mod tasks;
 mod tree;
 mod unit_files;
+mod workers;
 mod workspace;

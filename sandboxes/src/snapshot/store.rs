@@ -71,6 +71,11 @@ impl Entry {
         Ok(Self { directory: cache_dir.to_owned(), stem })
     }
 
+    /// Names everything the snapshot depends on.
+    pub(super) fn key(&self) -> &str {
+        &self.stem
+    }
+
     /// The compiled module's path.
     pub(super) fn path(&self) -> PathBuf {
         self.directory.join(format!("{}.cwasm", self.stem))
