@@ -17,11 +17,14 @@ use rehearsal::progress::Show;
 use rehearsal::tasks::{self, TaskLine};
 use rehearsal::{Outcome, RewardRule, Sandbox, Task};
 use rehearsal_actors::pipeline::evaluator::{blame, checked_outcome};
-use rehearsal_sandboxes::PolicyErrorReason;
+use rehearsal_sandboxes::{JudgeRequest, Judgement, PolicyErrorReason, Verdict};
 
 use crate::commands::exec::LimitArgs;
 use crate::commands::{print_line, sandboxes};
 use crate::console::Console;
+
+/// How often a completion is judged where the host fails.
+const ATTEMPTS: u32 = 3;
 
 /// Arguments.
 #[derive(Debug, clap::Args)]
@@ -161,11 +164,23 @@ fn judge_all(
     })
 }
 
+/// A judgement; a failure of the host's is tried again, as the pipeline does.
+fn judged(sandbox: &dyn Sandbox, request: &JudgeRequest) -> Judgement {
+    let mut judgement = sandbox.judge(request);
+    for _ in 1..ATTEMPTS {
+        if !matches!(judgement.verdict, Verdict::InfraError { .. }) {
+            break;
+        }
+        judgement = sandbox.judge(request);
+    }
+    judgement
+}
+
 fn judge_one<'a>(line: &'a CompletionLine, task: &Task, seed: u64, sandbox: &dyn Sandbox) -> VerdictLine<'a> {
     let (outcome, judgement) = match task.under_test(&line.completion) {
         None => (Outcome::PolicyError { reason: PolicyErrorReason::NoCode, detail: String::new() }, None),
         Some(code) => {
-            let judgement = sandbox.judge(&task.judge_request(code, seed));
+            let judgement = judged(sandbox, &task.judge_request(code, seed));
             let outcome = match checked_outcome(&judgement) {
                 // Whose fault it is shows when the task's own reference meets the same tests.
                 fault @ Outcome::TaskError { .. } => blame(fault, reference_passes(task, seed, sandbox)),
@@ -185,6 +200,6 @@ fn judge_one<'a>(line: &'a CompletionLine, task: &Task, seed: u64, sandbox: &dyn
 
 fn reference_passes(task: &Task, seed: u64, sandbox: &dyn Sandbox) -> bool {
     task.reference.as_ref().is_some_and(|reference| {
-        checked_outcome(&sandbox.judge(&task.judge_request(reference.clone(), seed))) == Outcome::Passed
+        checked_outcome(&judged(sandbox, &task.judge_request(reference.clone(), seed))) == Outcome::Passed
     })
 }

@@ -153,6 +153,41 @@ fn a_peer_that_is_no_worker_is_an_error_with_its_reason() {
     }
 }
 
+/// Children of a process.
+fn children(id: u32) -> Vec<u32> {
+    let tasks = std::fs::read_dir(format!("/proc/{id}/task")).into_iter().flatten().flatten();
+    let lists = tasks.filter_map(|task| std::fs::read_to_string(task.path().join("children")).ok());
+    lists.flat_map(|list| list.split_whitespace().filter_map(|id| id.parse().ok()).collect::<Vec<_>>()).collect()
+}
+
+#[tokio::test]
+async fn judging_goes_on_where_a_worker_is_killed() {
+    let dir = tempfile::tempdir().unwrap();
+    let (tasks, completions) = (dir.path().join("tasks.jsonl"), dir.path().join("completions.jsonl"));
+    let task =
+        r#"{"id":"t","prompt":"p","tests":{"kind":"call","entry_point":"f","cases":[{"args":[1],"expected":1}]}}"#;
+    std::fs::write(&tasks, task).unwrap();
+    // A second's work each, so that there is something to be killed in.
+    let line = r#"{"task_id":"t","completion":"def f(x):\n    for _ in range(10_000_000): pass\n    return x"}"#;
+    std::fs::write(&completions, [line; 4].join("\n")).unwrap();
+    let judging = Command::new(env!("CARGO_BIN_EXE_rehearsal"))
+        .args(["judge", "--workers", "1", "--tasks"])
+        .arg(&tasks)
+        .arg("--completions")
+        .arg(&completions)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let id = judging.id();
+    eventually("its worker", || !children(id).is_empty()).await;
+    signal("-9", children(id)[0]);
+    let output = tokio::task::spawn_blocking(move || judging.wait_with_output()).await.unwrap().unwrap();
+    let printed = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success(), "{printed}");
+    assert_eq!(printed.matches(r#""outcome":"passed""#).count(), 4, "{printed}");
+}
+
 #[test]
 fn nobody_is_left_when_the_sandbox_goes() {
     let sandbox = workers(2, patient());
