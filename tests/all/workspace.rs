@@ -162,3 +162,18 @@ fn devices() {
         "''\ndirect\nTrue False",
     );
 }
+
+#[test]
+fn a_database_in_a_file() {
+    prints(
+        "import os, sqlite3\n\
+         with sqlite3.connect('/work/d.sqlite') as c:\n\
+         \x20   c.execute('create table t(a int, b text)')\n\
+         \x20   c.executemany('insert into t values (?, ?)', [(i, str(i)) for i in range(1000)])\n\
+         c.close()\n\
+         c = sqlite3.connect('d.sqlite'); print(c.execute('select sum(a), count(b) from t').fetchone())\n\
+         try:\n    with c: c.execute('delete from t'); 1 / 0\nexcept ZeroDivisionError: pass\n\
+         print(c.execute('select count(*) from t').fetchone(), os.listdir('.'))",
+        "(499500, 1000)\n(1000,) ['d.sqlite']",
+    );
+}
