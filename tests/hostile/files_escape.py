@@ -1,16 +1,12 @@
-# tries: leaves the workspace by every path it can think of
-# channel: call assert
+# tries: leaves the workspace by relative and absolute paths
+# channel: call assert unit
 # expected: failed
 import os
-
-WAYS = ["/etc/passwd", "../../../../etc/passwd", "/proc/self/environ", "/dev/mem", "//etc/passwd", "/work/../../etc/passwd", "/usr/../etc/passwd", "/usr/local/lib/../../../etc/passwd"]
-os.symlink("/../../etc/passwd", "/work/way")
-
-
 def add(a, b):
-    for way in WAYS + ["/work/way"]:
+    for name in ('../../etc/passwd', '/etc/shadow', '/root/.ssh/id_rsa', '/../../../etc/hostname', '//etc/passwd'):
         try:
-            return open(way).read()
+            open(name).read()
+            return 3
         except OSError:
             pass
-    return -1
+    return 17

@@ -1,7 +1,8 @@
-# tries: makes empty files until it is refused
-# channel: call assert
+# tries: makes files without end
+# channel: call assert unit
 # expected: policy_error workspace_limit
 def add(a, b):
-    for number in range(100_000):
-        open(f"/tmp/{number}", "w").close()
-    return -1
+    for n in range(10 ** 6):
+        with open(f'f{n}', 'w') as f:
+            f.write('x')
+    return 17
