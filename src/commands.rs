@@ -15,6 +15,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, anyhow};
 
+use rehearsal::config::sandboxes_at_once;
 use rehearsal::home::Home;
 use rehearsal::prepare;
 use rehearsal::progress::Show;
@@ -29,11 +30,15 @@ pub(crate) fn sandboxes(
     if !processes {
         return prepare::sandbox(home, image, show);
     }
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let workers = if workers == 0 { cores } else { workers };
     let program =
         std::env::current_exe().context("cannot find this program's own file, which workers are started from")?;
-    Ok(Arc::new(prepare::worker_sandbox(home, image, program, workers, show)?))
+    Ok(Arc::new(prepare::worker_sandbox(home, image, program, sandboxes_at_once(workers), show)?))
+}
+
+/// Runs programs for the engine that started this process, until it is gone.
+pub(crate) fn serve_sandboxes() -> Result<ExitCode> {
+    rehearsal_sandboxes::serve_worker().context("sandbox worker")?;
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Runs a blocking command off the async workers.

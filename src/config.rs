@@ -85,6 +85,11 @@ pub struct SandboxSection {
     pub limits: Limits,
 }
 
+/// How many sandboxes `workers` stands for: itself, or one per core for 0.
+pub fn sandboxes_at_once(workers: usize) -> usize {
+    if workers == 0 { std::thread::available_parallelism().map_or(1, usize::from) } else { workers }
+}
+
 impl Default for SandboxSection {
     fn default() -> Self {
         Self { image: "python".to_owned(), workers: 0, processes: true, limits: Limits::default() }

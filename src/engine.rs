@@ -26,7 +26,7 @@ use rehearsal_actors::{Event, GroupId, Hub, Purpose, RewardRule, Rollout, Script
 use rehearsal_models::{Sampling, Train, Weights};
 use rehearsal_sandboxes::Sandbox;
 
-use crate::config::{DaemonConfig, Deadlines, Recipe, RolloutSection};
+use crate::config::{DaemonConfig, Deadlines, Recipe, RolloutSection, sandboxes_at_once};
 
 /// What an engine runs under.
 #[derive(Debug, Clone, PartialEq)]
@@ -202,14 +202,13 @@ impl<'a> EngineBuilder<'a> {
             metrics,
             weights: WeightsChannel::new(policy.weights),
         };
-        let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let parts = PipelineParts {
             codec: policy.codec,
             generator: policy.generator,
             max_episodes: config.rollout.max_in_flight_groups
                 * (config.rollout.group_size.max(MAX_SUBMITTED_SIZE) as usize),
             sandbox,
-            sandbox_workers: if config.sandbox_workers == 0 { cores } else { config.sandbox_workers },
+            sandbox_workers: sandboxes_at_once(config.sandbox_workers),
             learner,
             rewards: config.rewards.clone(),
             patience: config.deadlines.patience(),

@@ -57,16 +57,6 @@ fn main() -> ExitCode {
     let filter = tracing_subscriber::EnvFilter::try_from_env("REHEARSAL_LOG").unwrap_or_else(|_| "warn".into());
     let colours = std::io::IsTerminal::is_terminal(&std::io::stderr());
     tracing_subscriber::fmt().with_env_filter(filter).with_ansi(colours).with_writer(std::io::stderr).init();
-    if matches!(cli.command, Command::SandboxWorker) {
-        // No runtime: a worker answers one question after the other.
-        return match rehearsal_sandboxes::serve_worker() {
-            Ok(()) => ExitCode::SUCCESS,
-            Err(error) => {
-                eprintln!("error: sandbox worker: {error}");
-                ExitCode::FAILURE
-            }
-        };
-    }
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
     let outcome = runtime.map_err(anyhow::Error::from).and_then(|runtime| {
         let outcome = runtime.block_on(run(cli.command));
@@ -92,6 +82,6 @@ async fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Judge(args) => commands::blocking(move || commands::judge::run(&args)).await,
         Command::Generate(args) => commands::blocking(move || commands::generate::run(&args)).await,
         Command::Tokenize(args) => commands::blocking(move || commands::tokenize::run(&args)).await,
-        Command::SandboxWorker => Err(anyhow::anyhow!("a sandbox worker needs no runtime")),
+        Command::SandboxWorker => commands::blocking(commands::serve_sandboxes).await,
     }
 }

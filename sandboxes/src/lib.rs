@@ -4,10 +4,10 @@
 //!
 //! Reading order: [`program`] (what runs, what came of it) → [`verdict`] (how it is tested, what may become a reward) →
 //! [`sandbox`] (who runs it) → [`image`] (what an interpreter is made of) → [`snapshot`] (an interpreter that has
-//! started, on disk) → [`local`] (the sandbox of this process), [`workers`] (the same in processes of their own). Below them, private: `engine` (how Wasmtime is set up),
-//! `guest` (one live instance, and the harness inside it), `wasi` (all that a guest can reach), `workspace` (its
-//! files), `data` (plain values
-//! that cross), `run` (a program), `judge` (tests and verdicts).
+//! started, on disk) → [`local`] (the sandbox of this process), [`workers`] (the same in processes of their own). Below
+//! them, private: `engine` (how Wasmtime is set up), `guest` (one live instance, and the harness inside it), `wasi` (all
+//! that a guest can reach), `workspace` (its files), `data` (plain values that cross), `run` (a program), `judge` (tests
+//! and verdicts).
 
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "tests"))]
 

@@ -108,24 +108,23 @@ impl Snapshot {
         let library_path = image.library_path(image_dir);
         let library = Library::open(&library_path, image.library_dir, image.library_name)
             .map_err(|source| SnapshotError::Image { image: image.name, path: library_path, source })?;
-        let key = store::Entry::new(&engine, image, image_dir, cache_dir)?.key().to_owned();
-        let module = load(&engine, image, image_dir, cache_dir, progress)?;
+        let entry = store::Entry::new(&engine, image, image_dir, cache_dir)?;
+        let module = load(&engine, &entry, image, image_dir, progress)?;
         let engine = Engine::new(engine, &module, library)
             .map_err(|error| SnapshotError::Build { image: image.name, detail: format!("{error:#}") })?;
         progress(SnapshotProgress::Ready);
-        Ok(Self { engine: Arc::new(engine), image, key })
+        Ok(Self { engine: Arc::new(engine), image, key: entry.key().to_owned() })
     }
 }
 
 /// The compiled module: from the cache, or made now and put there.
 fn load(
     engine: &wasmtime::Engine,
+    entry: &store::Entry,
     image: &'static ImageSpec,
     image_dir: &Path,
-    cache_dir: &Path,
     progress: &dyn Fn(SnapshotProgress),
 ) -> Result<Module, SnapshotError> {
-    let entry = store::Entry::new(engine, image, image_dir, cache_dir)?;
     if let Some(module) = entry.load(engine) {
         return Ok(module);
     }

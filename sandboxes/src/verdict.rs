@@ -297,6 +297,22 @@ pub enum PolicyErrorReason {
     NoAnswer,
 }
 
+impl PolicyErrorReason {
+    /// Whose fault a sandbox's end is: the code's, with its reason, or (`None`) the host's.
+    pub(crate) fn of(end: End) -> Option<Self> {
+        Some(match end {
+            End::OutOfFuel => Self::OutOfFuel,
+            End::OutOfMemory => Self::OutOfMemory,
+            End::OutputLimit => Self::OutputLimit,
+            End::StackOverflow => Self::StackOverflow,
+            End::Exited => Self::Exited,
+            End::Exception => Self::Runtime,
+            End::WorkspaceLimit => Self::WorkspaceLimit,
+            End::WallBackstop | End::HostError => return None,
+        })
+    }
+}
+
 /// How one test of several went.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -10,7 +10,7 @@ mod memory;
 mod paths;
 mod system;
 
-use wasmtime::Linker;
+use wasmtime::{Caller, Linker};
 
 use crate::guest::GuestState;
 use crate::workspace::Refused;
@@ -30,6 +30,20 @@ mod errno {
     pub(super) const INVAL: i32 = Refused::Invalid as i32;
     pub(super) const NOTSUP: i32 = Refused::NotSupported as i32;
     pub(super) const SPIPE: i32 = Refused::NoSeek as i32;
+}
+
+/// The caller of every host function.
+type C<'a> = Caller<'a, GuestState>;
+
+/// Of `fdflags`: writes go to the end.
+const APPEND: i32 = 1;
+/// Of `rights`, those that say how a file is open.
+const RIGHT_TO_READ: u64 = 1 << 1;
+const RIGHT_TO_WRITE: u64 = 1 << 6;
+
+/// The error number of a write to the guest's memory.
+fn done(written: Option<()>) -> i32 {
+    if written.is_some() { errno::SUCCESS } else { errno::FAULT }
 }
 
 /// The error number of an operation on the workspace.

@@ -8,6 +8,7 @@ mod process;
 mod protocol;
 mod serve;
 
+use std::borrow::Cow;
 use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -78,7 +79,10 @@ impl ProcessSandbox {
 impl Sandbox for ProcessSandbox {
     fn execute(&self, program: &Program, limits: &Limits) -> Execution {
         let patience = Duration::from_millis(limits.wall_ms) + self.grace;
-        match self.pool.ask(&Question::Execute { program: program.clone(), limits: limits.clone() }, patience) {
+        match self
+            .pool
+            .ask(&Question::Execute { program: Cow::Borrowed(program), limits: Cow::Borrowed(limits) }, patience)
+        {
             Ok(Answer::Execution(execution)) => *execution,
             Ok(_) => Execution::refused("a sandbox worker answered something else".into()),
             Err(failure) => Execution::refused(failure.to_string()),
@@ -87,7 +91,7 @@ impl Sandbox for ProcessSandbox {
 
     fn judge(&self, request: &JudgeRequest) -> Judgement {
         let refused = |detail| Judgement::infra(detail, request.tests.declared());
-        match self.pool.ask(&Question::Judge(Box::new(request.clone())), longest(request) + self.grace) {
+        match self.pool.ask(&Question::Judge(Cow::Borrowed(request)), longest(request) + self.grace) {
             Ok(Answer::Judgement(judgement)) => *judgement,
             Ok(_) => refused("a sandbox worker answered something else".into()),
             Err(failure) => refused(failure.to_string()),

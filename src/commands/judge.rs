@@ -11,7 +11,7 @@ use std::time::Instant;
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 
-use rehearsal::config::WORKERS_MAX;
+use rehearsal::config::{WORKERS_MAX, sandboxes_at_once};
 use rehearsal::home::Home;
 use rehearsal::progress::Show;
 use rehearsal::tasks::{self, TaskLine};
@@ -41,7 +41,7 @@ pub(crate) struct Args {
     /// Seed of the guests' randomness.
     #[arg(long, default_value_t = 0)]
     seed: u64,
-    /// Sandbox threads; 0 takes one per core.
+    /// Sandboxes that run at once; 0 takes one per core.
     #[arg(long, default_value_t = 0)]
     workers: usize,
     /// Run the sandboxes on threads of this process instead of processes of their own.
@@ -127,8 +127,7 @@ fn judge_all(
     completions: &[CompletionLine],
     sandbox: &dyn Sandbox,
 ) -> Result<BTreeMap<&'static str, usize>> {
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let workers = if args.workers == 0 { cores } else { args.workers };
+    let workers = sandboxes_at_once(args.workers);
     let (next, mut counts) = (AtomicUsize::new(0), BTreeMap::new());
     std::thread::scope(|scope| {
         let (sender, verdicts) = mpsc::channel();

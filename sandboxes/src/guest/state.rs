@@ -51,10 +51,8 @@ pub(crate) struct MemoryLimiter {
     pub(crate) max: usize,
     /// Largest linear memory reached, bytes.
     pub(crate) peak: usize,
-    /// Elements that all tables together may still gain.
+    /// Elements that all tables together may still gain: any number until the instance exists, whose first ones are the image's own.
     pub(crate) table_elements: usize,
-    /// Whether the instance exists.
-    pub(crate) running: bool,
     /// Whether a growth was refused.
     pub(crate) denied: bool,
 }
@@ -102,8 +100,7 @@ impl GuestState {
             limiter: MemoryLimiter {
                 max: image_bytes.saturating_add(extra),
                 peak: image_bytes,
-                table_elements: limits.table_elements as usize,
-                running: false,
+                table_elements: usize::MAX,
                 denied: false,
             },
             stdout: Capture::default(),
@@ -158,8 +155,7 @@ impl ResourceLimiter for MemoryLimiter {
     }
 
     fn table_growing(&mut self, current: usize, desired: usize, maximum: Option<usize>) -> wasmtime::Result<bool> {
-        // A table's first elements are the image's own: they are there before the guest runs.
-        let more = if self.running { desired.saturating_sub(current) } else { 0 };
+        let more = desired.saturating_sub(current);
         let allowed = more <= self.table_elements && maximum.is_none_or(|maximum| desired <= maximum);
         if allowed {
             self.table_elements -= more;

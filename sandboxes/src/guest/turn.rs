@@ -51,7 +51,7 @@ impl Guest {
             .ok_or_else(|| wasmtime::Error::msg("the module exports no memory"))?;
         let turn = instance.get_typed_func(&mut store, "turn")?;
         store.data_mut().memory = Some(memory);
-        store.data_mut().limiter.running = true;
+        store.data_mut().limiter.table_elements = limits.table_elements as usize;
         store.set_fuel(limits.fuel)?;
         let start = started.elapsed();
         Ok(Self {

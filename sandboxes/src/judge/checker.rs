@@ -1,7 +1,7 @@
 //! Programs that decide whether an output is right: each question runs one in an instance of its own.
 
 use super::assert::judge_limits;
-use super::stdio::{RunEnd, ended};
+use super::runs::{RunEnd, ended};
 use crate::engine::Engine;
 use crate::program::{Execution, File, Program};
 use crate::run::run_program;

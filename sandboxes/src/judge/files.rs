@@ -1,8 +1,7 @@
 //! Tests of the files that a program leaves: one run, then each file expected is a case.
 
 use super::cases::Cases;
-use super::runs::Runs;
-use super::stdio::{RunEnd, ended};
+use super::runs::{RunEnd, Runs, ended, too_much_input};
 use crate::compare::{difference, texts_equal};
 use crate::engine::Engine;
 use crate::program::{File, Program};
@@ -20,10 +19,8 @@ pub(super) fn run(
 ) -> Judgement {
     let mut seen = Cases::new(expected.iter().map(|_| false));
     let mut runs = Runs::default();
-    if stdin.len() > request.limits.stdin_bytes {
-        let (size, limit) = (stdin.len(), request.limits.stdin_bytes);
-        let detail = format!("`tests.stdin` has {size} bytes, `limits.stdin_bytes` allows {limit}");
-        return runs.judgement(seen.stopped(Verdict::TaskError { detail }));
+    if let Some(fault) = too_much_input("`tests.stdin`", stdin, &request.limits) {
+        return runs.judgement(seen.stopped(fault));
     }
     // Tried out first: a workspace that cannot even begin is the task's fault, and a run would call it the host's.
     if let Err(detail) = Workspace::for_guest(engine.library(), &request.limits).put(files) {

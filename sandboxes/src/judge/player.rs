@@ -181,16 +181,9 @@ impl Player {
 
     fn ended(&mut self, end: End, detail: String) -> Fault {
         self.end = end;
-        let policy = |reason| Fault::Policy(reason, detail.clone());
-        let fault = match end {
-            End::OutOfFuel => policy(PolicyErrorReason::OutOfFuel),
-            End::OutOfMemory => policy(PolicyErrorReason::OutOfMemory),
-            End::OutputLimit => policy(PolicyErrorReason::OutputLimit),
-            End::StackOverflow => policy(PolicyErrorReason::StackOverflow),
-            End::Exited => policy(PolicyErrorReason::Exited),
-            End::Exception => policy(PolicyErrorReason::Runtime),
-            End::WorkspaceLimit => policy(PolicyErrorReason::WorkspaceLimit),
-            End::WallBackstop | End::HostError => Fault::Infra(detail),
+        let fault = match PolicyErrorReason::of(end) {
+            Some(reason) => Fault::Policy(reason, detail),
+            None => Fault::Infra(detail),
         };
         self.fault = Some(fault.clone());
         fault

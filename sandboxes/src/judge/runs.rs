@@ -1,8 +1,21 @@
-//! The evidence of several runs, each in an instance of its own.
+//! Runs of a completion as a program, each in an instance of its own: how one ended, and the evidence of several.
 
 use super::{Outcome, bare};
-use crate::program::{End, Execution};
-use crate::verdict::Judgement;
+use crate::program::{End, Execution, Limits};
+use crate::verdict::{Judgement, PolicyErrorReason, Verdict};
+
+/// Classes of Python's that say a program does not compile.
+const SYNTAX: [&str; 3] = ["SyntaxError", "IndentationError", "TabError"];
+
+/// How one run ended, short of looking at what it left.
+pub(super) enum RunEnd {
+    /// To its end, with status 0.
+    Well,
+    /// Badly, and only this run: others may still go well.
+    Badly(PolicyErrorReason, String),
+    /// So that no other run needs to be tried: it does not compile, a limit, the host.
+    ForGood(Verdict),
+}
 
 /// What the runs so far used, and the one that is shown: the first that failed, else the last.
 #[derive(Default)]
@@ -35,4 +48,30 @@ impl Runs {
         }
         judgement
     }
+}
+
+/// How a run ended, as the tests see it.
+pub(super) fn ended(execution: &Execution) -> RunEnd {
+    use PolicyErrorReason as Reason;
+
+    let detail = execution.detail.clone();
+    let Some(reason) = Reason::of(execution.end) else { return RunEnd::ForGood(Verdict::InfraError { detail }) };
+    let for_good = |reason, detail| RunEnd::ForGood(Verdict::PolicyError { reason, detail });
+    match execution.end {
+        End::Exited if execution.exit == Some(0) => RunEnd::Well,
+        End::Exited => {
+            let status = execution.exit.map_or("a status that is none".to_owned(), |code| format!("status {code}"));
+            RunEnd::Badly(reason, format!("left with {status}"))
+        }
+        End::Exception if SYNTAX.iter().any(|class| detail.starts_with(class)) => for_good(Reason::Compile, detail),
+        End::Exception => RunEnd::Badly(reason, detail),
+        _ => for_good(reason, detail),
+    }
+}
+
+/// The task's fault where it gives a program more input than the limits allow; `input` names it.
+pub(super) fn too_much_input(input: &str, stdin: &str, limits: &Limits) -> Option<Verdict> {
+    let (size, limit) = (stdin.len(), limits.stdin_bytes);
+    let detail = || format!("{input} has {size} bytes, `limits.stdin_bytes` allows {limit}");
+    (size > limit).then(|| Verdict::TaskError { detail: detail() })
 }

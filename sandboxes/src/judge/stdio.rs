@@ -2,28 +2,15 @@
 
 use super::cases::Cases;
 use super::checker::{self, Word};
-use super::runs::Runs;
+use super::runs::{RunEnd, Runs, ended, too_much_input};
 use crate::compare::{difference, texts_equal};
 use crate::engine::Engine;
-use crate::program::{End, Execution, Program};
+use crate::program::Program;
 use crate::run::run_program;
-use crate::verdict::{Checker, JudgeRequest, Judgement, PolicyErrorReason, StdioCase, TextRule, Verdict};
-
-/// Classes of Python's that say a program does not compile.
-const SYNTAX: [&str; 3] = ["SyntaxError", "IndentationError", "TabError"];
+use crate::verdict::{Checker, JudgeRequest, Judgement, StdioCase, TextRule};
 
 /// Characters of an output that a checker refused which a verdict shows.
 const SHOWN: usize = 400;
-
-/// How one run ended, short of looking at what it left.
-pub(super) enum RunEnd {
-    /// To its end, with status 0.
-    Well,
-    /// Badly, and only this run: others may still go well.
-    Badly(PolicyErrorReason, String),
-    /// So that no other run needs to be tried: it does not compile, a limit, the host.
-    ForGood(Verdict),
-}
 
 /// Runs every case, whether or not an earlier one held; a limit reached ends them all.
 pub(super) fn run(
@@ -36,10 +23,8 @@ pub(super) fn run(
     let mut seen = Cases::new(cases.iter().map(|case| case.public));
     let mut runs = Runs::default();
     for case in cases {
-        if case.stdin.len() > request.limits.stdin_bytes {
-            let (size, limit) = (case.stdin.len(), request.limits.stdin_bytes);
-            let detail = format!("{}: its input has {size} bytes, `limits.stdin_bytes` allows {limit}", seen.name());
-            return runs.judgement(seen.stopped(Verdict::TaskError { detail }));
+        if let Some(fault) = too_much_input(&format!("{}: its input", seen.name()), &case.stdin, &request.limits) {
+            return runs.judgement(seen.stopped(fault));
         }
         let program =
             Program { stdin: case.stdin.clone().into_bytes(), ..Program::new(request.code.as_str(), request.seed) };
@@ -73,27 +58,4 @@ pub(super) fn run(
         runs.add(execution, held_before);
     }
     runs.judgement(seen.finish())
-}
-
-/// How a run ended, as the tests see it.
-pub(super) fn ended(execution: &Execution) -> RunEnd {
-    use PolicyErrorReason as Reason;
-
-    let detail = execution.detail.clone();
-    let limit = |reason| RunEnd::ForGood(Verdict::PolicyError { reason, detail: detail.clone() });
-    match execution.end {
-        End::Exited if execution.exit == Some(0) => RunEnd::Well,
-        End::Exited => {
-            let status = execution.exit.map_or("a status that is none".to_owned(), |code| format!("status {code}"));
-            RunEnd::Badly(Reason::Exited, format!("left with {status}"))
-        }
-        End::Exception if SYNTAX.iter().any(|class| detail.starts_with(class)) => limit(Reason::Compile),
-        End::Exception => RunEnd::Badly(Reason::Runtime, detail),
-        End::OutOfFuel => limit(Reason::OutOfFuel),
-        End::OutOfMemory => limit(Reason::OutOfMemory),
-        End::OutputLimit => limit(Reason::OutputLimit),
-        End::StackOverflow => limit(Reason::StackOverflow),
-        End::WorkspaceLimit => limit(Reason::WorkspaceLimit),
-        End::WallBackstop | End::HostError => RunEnd::ForGood(Verdict::InfraError { detail }),
-    }
 }

@@ -1,21 +1,15 @@
 //! Host functions on descriptors: reading, writing, and what is known of them.
 
-use wasmtime::{Caller, Linker};
+use wasmtime::Linker;
 
-use super::{WASI, errno, memory, settle};
+use super::{APPEND, C, RIGHT_TO_READ, RIGHT_TO_WRITE, WASI, done, errno, memory, settle};
 use crate::guest::{GuestState, Halt, charge, split};
 use crate::workspace::{Listed, Open, ROOT_DESCRIPTOR, Refused, Stat, Stream};
 
 /// Most parts of one read or write, as `IOV_MAX`.
 const PARTS_MAX: i32 = 1024;
-/// Of WASI preview 1: `fdflags`, and the rights that libraries look at.
-const APPEND: i32 = 1;
-const RIGHT_TO_READ: u64 = 1 << 1;
-const RIGHT_TO_WRITE: u64 = 1 << 6;
 /// What the guest finds its one preopened directory called.
 const PREOPENED: &[u8] = b"/";
-
-type C<'a> = Caller<'a, GuestState>;
 
 pub(super) fn link(linker: &mut Linker<GuestState>) -> wasmtime::Result<()> {
     linker.func_wrap(WASI, "fd_write", |mut c: C<'_>, fd: i32, parts: i32, count: i32, out: i32| {
@@ -146,10 +140,6 @@ fn link_sizes(linker: &mut Linker<GuestState>) -> wasmtime::Result<()> {
 
 fn known(c: &C<'_>, fd: i32) -> i32 {
     settle(c.data().workspace.open(fd).map(|_| ()))
-}
-
-fn done(written: Option<()>) -> i32 {
-    if written.is_some() { errno::SUCCESS } else { errno::FAULT }
 }
 
 /// The virtual wall clock.

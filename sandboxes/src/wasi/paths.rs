@@ -1,26 +1,22 @@
 //! Host functions on paths.
 
-use wasmtime::{Caller, Linker};
+use wasmtime::Linker;
 
 use super::descriptors::{charge_work, now, times, write_stat};
-use super::{WASI, errno, memory, settle};
+use super::{APPEND, C, RIGHT_TO_READ, RIGHT_TO_WRITE, WASI, done, errno, memory, settle};
 use crate::guest::{GuestState, charge, split};
 use crate::workspace::{How, Refused, Workspace};
 
-/// Of WASI preview 1: `lookupflags`, `oflags`, `fdflags`, `rights`.
+/// Of WASI preview 1: `lookupflags`, `oflags`.
 const FOLLOW: i32 = 1;
 const CREATE: i32 = 1;
 const DIRECTORY: i32 = 2;
 const EXCLUSIVE: i32 = 4;
 const TRUNCATE: i32 = 8;
-const APPEND: i32 = 1;
-const RIGHT_TO_READ: i64 = 1 << 1;
-const RIGHT_TO_WRITE: i64 = 1 << 6;
 
 /// Fuel of an operation on a path, beside what its length and the way to it cost.
 const PATH_FUEL: u64 = 500;
 
-type C<'a> = Caller<'a, GuestState>;
 /// Where a path lies in the guest's memory: descriptor of its base, address, length.
 type Path = (i32, i32, i32);
 
@@ -150,8 +146,8 @@ fn open(
         exclusive: flags & EXCLUSIVE != 0,
         truncate: flags & TRUNCATE != 0,
         append: modes & APPEND != 0,
-        read: rights & RIGHT_TO_READ != 0,
-        write: rights & RIGHT_TO_WRITE != 0,
+        read: rights as u64 & RIGHT_TO_READ != 0,
+        write: rights as u64 & RIGHT_TO_WRITE != 0,
     };
     let mut opened = 0;
     let status = on_path(&mut c, (fd, path, length), |workspace, base, path, now| {
@@ -161,8 +157,7 @@ fn open(
     if status != errno::SUCCESS {
         return Ok(status);
     }
-    let written = split(&mut c).and_then(|(memory, _)| memory::write_u32(memory, out, opened));
-    Ok(if written.is_some() { errno::SUCCESS } else { errno::FAULT })
+    Ok(done(split(&mut c).and_then(|(memory, _)| memory::write_u32(memory, out, opened))))
 }
 
 /// A link's target, cut to the buffer.
@@ -176,9 +171,8 @@ fn read_link(mut c: C<'_>, fd: i32, path: i32, length: i32, buffer: i32, room: i
         return Ok(status);
     }
     target.truncate(room as u32 as usize);
-    let written = split(&mut c).and_then(|(memory, _)| {
+    Ok(done(split(&mut c).and_then(|(memory, _)| {
         memory::write(memory, buffer, &target)?;
         memory::write_u32(memory, out, target.len() as u32)
-    });
-    Ok(if written.is_some() { errno::SUCCESS } else { errno::FAULT })
+    })))
 }

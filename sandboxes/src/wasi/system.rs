@@ -1,16 +1,14 @@
 //! Clocks, randomness, arguments, sleeping and leaving.
 
-use wasmtime::{Caller, Linker};
+use wasmtime::Linker;
 
-use super::{WASI, errno, memory};
+use super::{C, WASI, done, errno, memory};
 use crate::guest::{GuestState, Halt, charge, split};
 
 /// `argv` of every guest.
 const ARGV0: &[u8] = b"python\0";
 /// Most subscriptions of one `poll_oneoff`.
 const SUBSCRIPTIONS_MAX: u32 = 1024;
-
-type C<'a> = Caller<'a, GuestState>;
 
 pub(super) fn link(linker: &mut Linker<GuestState>) -> wasmtime::Result<()> {
     linker.func_wrap(WASI, "args_sizes_get", |mut c: C<'_>, count: i32, size: i32| {
@@ -47,10 +45,6 @@ pub(super) fn link(linker: &mut Linker<GuestState>) -> wasmtime::Result<()> {
     linker.func_wrap(WASI, "sock_send", |_: C<'_>, _: i32, _: i32, _: i32, _: i32, _: i32| errno::NOTSUP)?;
     linker.func_wrap(WASI, "sock_shutdown", |_: C<'_>, _: i32, _: i32| errno::NOTSUP)?;
     Ok(())
-}
-
-fn done(written: Option<()>) -> i32 {
-    if written.is_some() { errno::SUCCESS } else { errno::FAULT }
 }
 
 fn clock_time_get(mut c: C<'_>, clock: i32, _precision: i64, out: i32) -> wasmtime::Result<i32> {

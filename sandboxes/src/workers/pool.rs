@@ -41,7 +41,7 @@ impl Pool {
     }
 
     /// Asks a free worker. One that gives no proper answer is gone with it.
-    pub(super) fn ask(&self, question: &Question, patience: Duration) -> Result<Answer, WorkerFailure> {
+    pub(super) fn ask(&self, question: &Question<'_>, patience: Duration) -> Result<Answer, WorkerFailure> {
         let mut worker = self.take()?;
         let id = worker.id();
         self.state().busy.push(id);

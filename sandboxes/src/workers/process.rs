@@ -84,7 +84,7 @@ impl Worker {
     }
 
     /// Asks, and waits for the answer. After an error the worker is of no use.
-    pub(super) fn ask(&mut self, question: &Question, patience: Duration) -> Result<Answer, WorkerFailure> {
+    pub(super) fn ask(&mut self, question: &Question<'_>, patience: Duration) -> Result<Answer, WorkerFailure> {
         let request = frame(question).map_err(|error| WorkerFailure::Garbled(error.to_string()))?;
         let bytes = match self.exchange(&request, patience) {
             Ok(Some(bytes)) => bytes,

@@ -1,5 +1,6 @@
 //! What engine and worker say to each other: MessagePack, each message after its length.
 
+use std::borrow::Cow;
 use std::io::{self, Read, Write};
 use std::path::PathBuf;
 
@@ -14,9 +15,9 @@ pub(super) const VERSION: u32 = 1;
 /// Longest message, bytes: a request's largest input and files, with room.
 pub(super) const MESSAGE_MAX: usize = 1 << 30;
 
-/// From the engine.
+/// From the engine, which lends what it sends; the worker owns what it got.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) enum Question {
+pub(super) enum Question<'a> {
     /// The first message: what to open.
     Hello {
         version: u32,
@@ -24,10 +25,10 @@ pub(super) enum Question {
         cache_dir: PathBuf,
     },
     Execute {
-        program: Program,
-        limits: Limits,
+        program: Cow<'a, Program>,
+        limits: Cow<'a, Limits>,
     },
-    Judge(Box<JudgeRequest>),
+    Judge(Cow<'a, JudgeRequest>),
 }
 
 /// From the worker.
@@ -132,9 +133,9 @@ mod tests {
                 limits: Limits::default(),
                 seed: u64::MAX,
             };
-            let bytes = frame(&Question::Judge(Box::new(request.clone()))).unwrap();
+            let bytes = frame(&Question::Judge(Cow::Borrowed(&request))).unwrap();
             match receive(&mut bytes.as_slice()).unwrap() {
-                Some(Question::Judge(got)) => assert_eq!(*got, request),
+                Some(Question::Judge(got)) => assert_eq!(got.into_owned(), request),
                 other => panic!("{other:?}"),
             }
         }
@@ -142,11 +143,11 @@ mod tests {
 
     #[test]
     fn nonsense_is_an_error_and_an_end_is_an_end() {
-        assert!(receive::<Question>(&mut [].as_slice()).unwrap().is_none());
+        assert!(receive::<Question<'static>>(&mut [].as_slice()).unwrap().is_none());
         for bytes in
             [&b"\x01"[..], b"\xFF\xFF\xFF\xFFabc", b"\x05\0\0\0abc", b"\x03\0\0\0abc", b"hello, this is no message"]
         {
-            assert!(receive::<Question>(&mut &bytes[..]).is_err(), "{bytes:?}");
+            assert!(receive::<Question<'static>>(&mut &bytes[..]).is_err(), "{bytes:?}");
         }
     }
 }

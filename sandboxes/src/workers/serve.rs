@@ -24,7 +24,7 @@ pub fn serve_worker() -> io::Result<()> {
     thread::Builder::new().name("worker-pipe".into()).stack_size(STACK).spawn(move || {
         let mut input = io::stdin().lock();
         loop {
-            match receive::<Question>(&mut input) {
+            match receive::<Question<'static>>(&mut input) {
                 Ok(Some(question)) => {
                     if sender.send(question).is_err() {
                         return;
@@ -42,7 +42,7 @@ pub fn serve_worker() -> io::Result<()> {
     answering.join().unwrap_or_else(|_| Err(io::Error::other("the worker panicked")))
 }
 
-fn answer(questions: &mpsc::Receiver<Question>) -> io::Result<()> {
+fn answer(questions: &mpsc::Receiver<Question<'static>>) -> io::Result<()> {
     let mut output = io::stdout().lock();
     let mut sandbox = None;
     while let Ok(question) = questions.recv() {
